@@ -1,0 +1,44 @@
+# make audit: set up and audit this machine; make test: set up and run all tests.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+# CPU builds of torch, used only on a machine without an NVIDIA GPU; set it to a mirror or to "" for none.
+AUDIT_TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
+export AUDIT_TORCH_CPU_INDEX
+
+.PHONY: audit setup setup-test test check pyz bench test-scale wheelhouse clean
+
+audit: setup pyz
+	@ansible-playbook audit.yml -i inventory/local
+
+setup: $(VENV)/.audit
+setup-test: $(VENV)/.test
+
+$(VENV)/.audit: pyproject.toml tools/setup.sh
+	@PYTHON="$(PYTHON)" bash tools/setup.sh audit
+
+$(VENV)/.test: $(VENV)/.audit
+	@PYTHON="$(PYTHON)" bash tools/setup.sh test
+
+pyz: setup
+	@$(BIN)/python -m tools.build_pyz
+
+check: setup-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/ansible-lint --offline --profile production
+
+test: setup-test pyz check
+	$(BIN)/python -m pytest -m "not gpu and not scale"
+
+test-scale: setup-test pyz
+	$(BIN)/python -m pytest -m scale -s
+
+bench: setup pyz
+	$(BIN)/python bench/bench.py
+
+clean:
+	rm -rf $(VENV) build results

@@ -1,7 +1,7 @@
 """What was paid for: `audit_order` of an inventory, ORDER.yml, and the short form on a command line.
 
-    {gpu: A100-SXM4-80GB, gpus: 8, interconnect: nvswitch, bare_metal: true, price_per_hour: 12.0, currency: USD}
-    8x A100-SXM4-80GB nvswitch bare-metal
+{gpu: A100-SXM4-80GB, gpus: 8, interconnect: nvswitch, bare_metal: true, price_per_hour: 12.0, currency: USD}
+8x A100-SXM4-80GB nvswitch bare-metal
 """
 
 from __future__ import annotations

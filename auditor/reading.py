@@ -68,9 +68,10 @@ def read_file(path: Path) -> Read | Refused:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         return Refused("unreadable", f"{path.name}: {error.strerror}")
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        return Refused("unreadable", f"{path.name}: not a regular file")
     with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return Refused("unreadable", f"{path.name}: not a regular file")
         data = file.read(records.MAX_RECORD_BYTES + 1)
     return read_bytes(data)
 
@@ -97,8 +98,9 @@ def _strict_json(data: bytes) -> dict[str, Any]:
         raise _Refusal("unreadable", f"not UTF-8 at byte {error.start}") from None
     _depth(text)
     try:
-        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite,
-                              parse_int=_int)
+        document = json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite, parse_int=_int
+        )
     except ValueError as error:
         raise _Refusal("unreadable", f"not one JSON document: {str(error)[:120]}") from None
     if not isinstance(document, dict):

@@ -1,12 +1,12 @@
 """The run folder: where one audit's records and states lie, and the only code that knows its layout.
 
-    results/<inventory>/<UTC time>/
-        run.json                 versions, nonces, times
-        orders.json              every server of the inventory and what was ordered (null: no order)
-        policy.yaml              the policy in force
-        servers/NAME/record.json bytes as fetched
-        servers/NAME/state.json  phase, reason, hash, times on the controller's clock
-        report/                  everything made from the above
+results/<inventory>/<UTC time>/
+    run.json                 versions, nonces, times
+    orders.json              every server of the inventory and what was ordered (null: no order)
+    policy.yaml              the policy in force
+    servers/NAME/record.json bytes as fetched
+    servers/NAME/state.json  phase, reason, hash, times on the controller's clock
+    report/                  everything made from the above
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def write(path: Path, value: object) -> None:
 def write_bytes(path: Path, data: bytes) -> None:
     """Write bytes whole: temporary file, fsync, rename."""
     temporary = path.with_name(path.name + ".new")
-    with open(temporary, "wb") as file:
+    with temporary.open("wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -119,6 +119,8 @@ def _read(path: Path, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}). Name a run folder, results/INVENTORY/TIME.") from None
+        raise UserError(
+            f"{path}: cannot be read ({error.strerror}). Name a run folder, results/INVENTORY/TIME."
+        ) from None
     except msgspec.DecodeError as error:
         raise UserError(f"{path}: {error}. The run folder is damaged; audit again or restore the file.") from None

@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional, Sequence, Tuple
 
 
 class Torch(NamedTuple):
-    """A build: `version` for pip, `index` the suffix of the wheel index (None: the package index), or why there is none."""
+    """A build: `version` for pip, `index` the suffix of the wheel index (None: the package index); or the reason."""
 
     version: Optional[str]
     index: Optional[str]

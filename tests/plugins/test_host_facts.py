@@ -1,0 +1,76 @@
+"""Facts of a machine, read from a root folder that a test filled."""
+
+import pytest
+from ansible.module_utils import host_facts
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """Writes files under a fake root and gathers there; programs answer from a dictionary."""
+
+    def build(files=(), answers=()):
+        for path, text in dict(files).items():
+            at = tmp_path / path.lstrip("/")
+            at.parent.mkdir(parents=True, exist_ok=True)
+            at.write_bytes(text if isinstance(text, bytes) else text.encode())
+        programs = dict(answers)
+        return host_facts.gather(str(tmp_path), lambda argv: programs.get(argv[0], (127, "")))
+
+    return build
+
+
+def pci(address, device, kind, vendor="0x10de"):
+    """The sysfs files of one PCI function."""
+    base = f"/sys/bus/pci/devices/{address}"
+    return {f"{base}/vendor": vendor + "\n", f"{base}/device": device + "\n", f"{base}/class": kind + "\n"}
+
+
+def test_an_empty_machine_is_unknown_not_healthy(machine):
+    """What cannot be read is None or empty."""
+    facts = machine()
+    assert facts["os_id"] is None and facts["nvidia_devices"] == [] and facts["driver_version"] is None
+
+
+def test_gpus_and_switches_are_told_apart_by_class(machine):
+    """Display functions are GPUs, bridges of NVIDIA are NVSwitches, other vendors do not count."""
+    files = {
+        **pci("0000:07:00.0", "0x2330", "0x030200"), **pci("0000:08:00.0", "0x22a3", "0x068000"),
+        **pci("0000:09:00.0", "0x1533", "0x020000", "0x8086"),
+    }  # fmt: skip
+    facts = machine(files)
+    assert facts["nvidia_devices"] == ["10de:2330"] and facts["nvswitches"] == 1
+
+
+def test_the_drivers_owner_and_holds_are_found(machine):
+    """dpkg names the package, apt-mark the hold, /proc the flavour."""
+    version = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release"
+    packages = "ii  nvidia-driver-580-server-open 580.95.05-0ubuntu1\nun  nvidia-x <none>\n"
+    facts = machine(
+        {"/usr/bin/apt-get": "", "/proc/driver/nvidia/version": version},
+        {"dpkg-query": (0, packages), "apt-mark": (0, "nvidia-driver-580-server-open\nvim\n")},
+    )
+    assert facts["driver_version"] == "580.95.05" and facts["driver_flavour"] == "open"
+    assert facts["driver_installed"] == "nvidia-driver-580-server-open 580.95.05-0ubuntu1"
+    assert facts["held"] == ["nvidia-driver-580-server-open"]
+
+
+@pytest.mark.parametrize(
+    ("files", "word"),
+    [
+        ({"/.dockerenv": ""}, "docker"),
+        ({"/run/.containerenv": ""}, "podman"),
+        ({"/proc/1/cgroup": "0::/kubepods/burstable/x\n"}, "kubepods"),
+        ({"/proc/1/environ": "A=1\0container=lxc\0"}, "lxc"),
+        ({}, "none"),
+    ],
+)
+def test_containers_are_recognised(machine, files, word):
+    """Each by its own sign."""
+    assert machine(files)["container"] == word
+
+
+def test_secure_boot_has_three_answers(machine):
+    """On, off, and unknown where firmware variables cannot be read."""
+    assert machine()["secure_boot"] is False
+    assert machine({"/sys/firmware/efi/x": ""})["secure_boot"] is None
+    assert machine({"/sys/firmware/efi/efivars/SecureBoot-8be4df61": b"\x06\0\0\0\x01"})["secure_boot"] is True

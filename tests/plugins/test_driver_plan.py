@@ -113,7 +113,7 @@ def test_the_module_flavour_fits_the_gpu(device, branch, flavour, expected):
 
 def test_the_ranges_of_device_ids_agree_with_the_catalogue():
     """Each model of the catalogue falls into its own architecture's range."""
-    words = {
+    words = {name.title(): name for name in ("volta", "turing", "ampere", "ada", "hopper", "blackwell")}
         "Volta": "volta",
         "Turing": "turing",
         "Ampere": "ampere",

@@ -114,13 +114,6 @@ def test_the_module_flavour_fits_the_gpu(device, branch, flavour, expected):
 def test_the_ranges_of_device_ids_agree_with_the_catalogue():
     """Each model of the catalogue falls into its own architecture's range."""
     words = {name.title(): name for name in ("volta", "turing", "ampere", "ada", "hopper", "blackwell")}
-        "Volta": "volta",
-        "Turing": "turing",
-        "Ampere": "ampere",
-        "Ada": "ada",
-        "Hopper": "hopper",
-        "Blackwell": "blackwell",
-    }
     catalogue = Path(driver_plan.__file__).parents[2] / "auditor/catalog/gpus.yaml"
     models = yaml.safe_load(catalogue.read_text(encoding="utf-8"))
     models = models["models"] if isinstance(models, dict) else models

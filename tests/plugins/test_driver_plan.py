@@ -10,7 +10,8 @@ from ansible.module_utils.driver_plan import generation, plan
 
 BARE = {
     "os": "Ubuntu 24.04 LTS", "os_id": "ubuntu", "os_version": "24.04", "kernel": "6.8.0-51-generic",
-    "privilege": "root", "container": "none", "nvidia_devices": ["10de:2330"] * 8, "nvswitches": 4, "secure_boot": False,
+    "privilege": "root", "container": "none", "nvidia_devices": ["10de:2330"] * 8,
+    "nvswitches": 4, "secure_boot": False,
 }  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""A small GPT and its training, as far as the probe `training_step` needs it."""

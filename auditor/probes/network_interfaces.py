@@ -48,7 +48,7 @@ def facts(context: Any, sysfs: str) -> Iterator[Reading]:
     """Readings of all cards below `sysfs`; remembers the counters for `differences`."""
     _BASELINE.clear()
     for nic in nics.cards(sysfs):
-        values = {
+        values: Dict[str, Any] = {
             "name": nic.name,
             "kind": kind(nic),
             "driver": driver(nic),
@@ -57,7 +57,7 @@ def facts(context: Any, sysfs: str) -> Iterator[Reading]:
             "link_bits_per_second": bits_per_second(nic),
             "rdma": os.path.basename(nic.rdma) if nic.rdma else "none",
             "numa_node": numa_node(nic),
-        }  # type: Dict[str, Any]
+        }
         for quantity, value in values.items():
             if value is not None:
                 yield context.reading(quantity, value, subject=nic.subject, source=SOURCE)

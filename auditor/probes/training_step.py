@@ -11,7 +11,7 @@ import statistics
 import time
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Callable, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from auditor.probes.training import gpt
 from auditor.probes.training.adamw import MasterAdamW
@@ -86,7 +86,7 @@ class Bench:
         self.device = torch.device("cuda", torch.cuda.current_device()) if self.cuda else torch.device("cpu")
         self.shape = gpt.shape_for(torch.cuda.mem_get_info()[0]) if self.cuda else gpt.TINY
         self.dtype = torch.bfloat16 if self.cuda else torch.float32
-        self.groups = {}  # type: Dict[int, Any]
+        self.groups: Dict[int, Any] = {}
 
     @contextmanager
     def distributed(self) -> Iterator[None]:
@@ -122,7 +122,8 @@ class Bench:
             parameter.grad = torch.zeros_like(parameter)
         optimizer = MasterAdamW(torch, list(model.parameters()), RATE)
         data = gpt.batches(torch, self.shape, self.device, context.seed % 2**31 + context.rank, BATCHES)
-        runner, silence = model, None  # type: Any, Optional[Callable[[], Any]]
+        runner: Any = model
+        silence: Optional[Callable[[], Any]] = None
         if ranks > 1:
             runner = torch.nn.parallel.DistributedDataParallel(
                 model,

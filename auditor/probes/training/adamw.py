@@ -14,7 +14,7 @@ class MasterAdamW:
 
     def __init__(self, torch: Any, parameters: List[Any], rate: float) -> None:
         self._torch = torch
-        self._parts = []  # type: List[Any]
+        self._parts: List[Any] = []
         for group in _groups(parameters):
             masters = [torch.nn.Parameter(p.detach().float()) for p in group]
             fused = bool(masters[0].is_cuda)

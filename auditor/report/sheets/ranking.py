@@ -1,0 +1,111 @@
+"""Ranking: the servers that passed, by use; below them the ones that were not scored, and why."""
+
+from __future__ import annotations
+
+from auditor.finding import USES, ServerResult
+from auditor.judge.texts import N_
+from auditor.report.sheets import Row, Table
+from auditor.report.show import show
+from auditor.report.view import Report, Seen, worst_first
+from auditor.report.words import reason_text
+from auditor.report.workbook import Book, Column
+
+ORDER = 20
+TITLE = N_("Ranking")
+EMPTY = N_("no server was audited")
+NOTE = N_(
+    "Servers that pass, best first for the use they were compared in; rejected and incomplete servers stand below, "
+    "unscored. Ranks within the tie line of the policy are shared."
+)
+COLUMNS = (
+    Column(N_("Server"), "text", (16, 34)),
+    Column(N_("Provider"), "text", (12, 24)),
+    Column(N_("Verdict"), "verdict", (13, 18)),
+    Column(N_("GPU model"), "text", (14, 28)),
+    Column(N_("GPUs"), "int", (7, 9)),
+    Column(N_("Rank: training on all GPUs"), "int", (12, 14)),
+    Column(N_("Rank: training on one GPU"), "int", (12, 14)),
+    Column(N_("Rank: inference"), "int", (11, 14)),
+    Column(N_("Score: training on all GPUs"), "%", (12, 14), 1.0, unit_in_title=False),
+    Column(N_("bf16 delivered, all GPUs"), "PFLOPS", (13, 16)),
+    Column(N_("Slowest GPU against the median"), "%", (13, 16), unit_in_title=False),
+    Column(N_("All-reduce bus bandwidth"), "GB/s", (13, 16)),
+    Column(N_("Price per hour"), "money", (11, 14)),
+    Column(N_("Currency"), "text", (9, 11)),
+    Column(N_("Cost per delivered PFLOP-hour"), "money", (14, 16)),
+    Column(N_("Cost per GB/s of all-reduce and hour"), "money4", (15, 17)),
+    Column(N_("Remark"), "wrap", (36, 36)),
+)
+
+
+class _Ranking:
+    def __init__(self, book: Book, report: Report) -> None:
+        self.report = report
+        self.table = Table(book, __name__, COLUMNS, lambda seen: (), NOTE)
+
+    def take(self, seen: Seen) -> None:
+        """Ranking needs all servers before its first row."""
+
+    def end(self) -> None:
+        """Best first; then who was not scored."""
+        providers = {id(server): provider for provider, server in self.report}
+        ranked = [s for s in self.report.servers if _ranked(s)]
+        rest = worst_first(s for s in self.report.servers if not _ranked(s))
+        for server in [*sorted(ranked, key=_standing), *rest]:
+            self.table.add(row(self.report, providers[id(server)], server))
+
+
+def start(book: Book, report: Report) -> _Ranking:
+    """The ranking of all runs; ranks count within each provider's run."""
+    return _Ranking(book, report)
+
+
+def row(report: Report, provider: str, server: ServerResult) -> Row:
+    """One server's line."""
+    scores = {score.use: score for score in server.scores}
+    main = scores.get(USES[0])
+    ranks = [scores[use].rank if use in scores else None for use in USES]
+    figures, cost, order = server.figures, server.cost, server.order
+    return (
+        report.name(server),
+        show(provider),
+        server.verdict,
+        show(server.model or ""),
+        len(server.gpus) or None,
+        *ranks,
+        main.value if main else None,
+        figures.get("flops_delivered"),
+        figures.get("slowest_ratio"),
+        figures.get("allreduce_busbw"),
+        order.price_per_hour if order else None,
+        show(order.currency or "") if order else None,
+        cost.per_pflop_hour if cost else None,
+        cost.per_gb_per_second_hour if cost else None,
+        _remark(report, server),
+    )
+
+
+def _ranked(server: ServerResult) -> bool:
+    return any(score.rank is not None for score in server.scores)
+
+
+def _standing(server: ServerResult) -> tuple[list[int], str]:
+    return [min((s.rank for s in server.scores if s.use == use and s.rank), default=10**9) for use in USES], server.name
+
+
+def _remark(report: Report, server: ServerResult) -> str:
+    """Why there is no rank, or with whom it is shared."""
+    texts = report.texts
+    if server.reason:
+        return reason_text(texts, server.reason)
+    if server.verdict in ("reject", "incomplete"):
+        roots = [report.rendered(finding).title for finding in server.roots[:2]]
+        return "; ".join(roots)
+    remarks = []
+    main = next((score for score in server.scores if score.rank is not None), None)
+    if main and main.tied_with:
+        remarks.append(texts._(N_("level with {names}"), names=", ".join(show(n, 40) for n in main.tied_with[:4])))
+    apart = next((score.not_comparable for score in server.scores if score.not_comparable), None)
+    if apart:
+        remarks.append(texts._(apart))
+    return "; ".join(remarks)

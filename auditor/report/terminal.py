@@ -1,0 +1,74 @@
+"""The report on a terminal: worst first, one line per server, one per finding."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from auditor.finding import VERDICTS, ServerResult
+from auditor.judge.texts import N_
+from auditor.report.ordered import order_text
+from auditor.report.show import show, width
+from auditor.report.texts import load
+from auditor.report.view import Judged, Report, with_consequences, worst_first
+from auditor.report.words import MARKS, reason_text, word
+
+COLOURS = {
+    "reject": "bold red",
+    "incomplete": "bold magenta",
+    "review": "bold yellow",
+    "accept": "bold green",
+    "advice": "cyan",
+    "info": "dim",
+}
+
+
+def print_judgement(judged: Judged, console: Console, lang: str = "en", most_servers: int = 200) -> None:
+    """Print verdicts and findings, worst first. Text from servers cannot steer the terminal (threat R12)."""
+    report = Report([judged], load(lang))
+    if report.warning:
+        console.print(Text(report.warning, style="bold yellow"), soft_wrap=True)
+    for server in worst_first(report.servers)[:most_servers]:
+        _server(report, server, console)
+    left = len(report.servers) - most_servers
+    if left > 0:
+        more = report.texts._(N_("… and {count:int} more servers, all in the report"), count=left)
+        console.print(Text(more), soft_wrap=True)
+    counts = report.verdicts()
+    total = " · ".join(f"{counts[v]:,} {word(report.texts, v)}" for v in VERDICTS if counts[v])
+    console.print(Text(total or report.texts._(N_("no server was audited")), style="bold"), soft_wrap=True)
+
+
+def _server(report: Report, server: ServerResult, console: Console) -> None:
+    texts = report.texts
+    line = Text()
+    verdict = f"{MARKS[server.verdict]} {word(texts, server.verdict)}"
+    line.append(verdict + " " * max(1, 14 - width(verdict)), style=COLOURS[server.verdict])
+    line.append(report.name(server), style="bold")
+    found = f"{len(server.gpus)} × {show(server.model, 60)}" if server.gpus and server.model else ""
+    ordered = order_text(texts, server.order)
+    facts = [ordered if server.order is None else texts._(N_("ordered {order}"), order=ordered)]
+    if found:
+        facts.append(texts._(N_("found {found}"), found=found))
+    if server.reason:
+        facts.append(reason_text(texts, server.reason))
+    line.append("  " + " · ".join(facts))
+    console.print(line, soft_wrap=True)
+    for finding, follows in with_consequences(server):
+        if finding.severity == "info":
+            continue
+        said = report.rendered(finding)
+        row = Text("    " + ("  ↳ " if follows else ""))
+        row.append(f"{MARKS[finding.severity]} {word(texts, finding.severity)}: ", style=COLOURS[finding.severity])
+        where = "" if finding.subject == "server" else f"{show(finding.subject)}: "
+        row.append(f"{where}{said.title}")
+        if said.expected and said.observed:
+            row.append(" – ")
+            row.append(
+                texts._(
+                    N_("expected {expected}, got {observed}"),
+                    expected=said.expected.rstrip(".。"),
+                    observed=said.observed.rstrip(".。"),
+                )
+            )
+        console.print(row, soft_wrap=True)

@@ -1,0 +1,110 @@
+# Copyright: the auditor's authors
+# A process that outlives the SSH connection: started, recognised, ended.
+"""Starts the probe in a session of its own and finds it, and everything it started, again.
+
+Standard library only, Python >= 3.8. A process is known by pid and start time; its descendants, also those that
+left the session, by a variable in their environment that holds our folder's unpredictable name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+MARK = "AUDITOR_FOLDER"
+
+
+class Identity(NamedTuple):
+    """One process for good: a reused pid has another start time, a rebooted machine another boot id."""
+
+    pid: int
+    ticks: int
+    boot: str
+
+
+def start(argv: list[str], folder: Path, environment: dict[str, str]) -> Identity:
+    """Start `argv` with its own session, no terminal, its noise in `folder`."""
+    with (folder / "stdout").open("wb") as out, (folder / "stderr").open("ab") as err:
+        process = subprocess.Popen(  # noqa: S603  # a fixed argv, no shell
+            argv,
+            cwd=folder,
+            env={**environment, MARK: str(folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+    process.returncode = 0  # it is not waited for: it outlives this module
+    return Identity(process.pid, _ticks(process.pid) or 0, boot_id())
+
+
+def boot_id() -> str:
+    """This boot of the kernel."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def alive(who: Identity) -> bool:
+    """Whether that very process still runs (a zombie does not)."""
+    return who.boot == boot_id() and who.ticks == _ticks(who.pid)
+
+
+def end(who: Identity | None, folder: Path, grace: float) -> list[int]:
+    """End the probe: ask it, wait at most `grace` seconds, then kill all that is ours. Returns what would not die."""
+    if who and alive(who):
+        _send(who.pid, signal.SIGTERM)
+        _wait(lambda: not alive(who), grace)
+    marked = _marked(folder)
+    for pid in marked:
+        _send(pid, signal.SIGKILL)
+    _wait(lambda: not _marked(folder), 5.0 if marked else 0.0)
+    return _marked(folder)
+
+
+def _wait(done: object, seconds: float) -> None:
+    limit = time.monotonic() + seconds
+    while not done() and time.monotonic() < limit:  # type: ignore[operator]
+        time.sleep(0.05)
+
+
+def _send(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _marked(folder: Path) -> list[int]:
+    """Processes that carry our mark. One in uninterruptible sleep is left out: its files may hang the reader."""
+    word = f"{MARK}={folder}".encode()
+    pids = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid() or _state(int(entry.name)) in ("D", "Z", ""):
+            continue
+        with contextlib.suppress(OSError):
+            if word in (entry / "environ").read_bytes().split(b"\0"):
+                pids.append(int(entry.name))
+    return pids
+
+
+def _stat(pid: int) -> list[str]:
+    """/proc/PID/stat from the state on; the name before it may hold anything."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _state(pid: int) -> str:
+    fields = _stat(pid)
+    return fields[0] if fields else ""
+
+
+def _ticks(pid: int) -> int | None:
+    fields = _stat(pid)
+    return int(fields[19]) if len(fields) > 19 and fields[0] != "Z" else None

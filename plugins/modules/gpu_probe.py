@@ -1,0 +1,303 @@
+#!/usr/bin/python
+# Copyright: the auditor's authors
+"""Ansible module: start the probe on a server, collect its record, leave nothing behind."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_probe
+short_description: Measures a GPU server with the auditor's probe file
+description:
+  - C(started) makes one private folder, puts the probe file there, finds the Python that has torch, and starts the
+    probe detached, so that a cut connection costs nothing.
+  - C(collected) tells how far the probe is and, once it has ended, brings its record.
+  - C(absent) ends what runs and removes every trace.
+  - The action plugin of the same name fills in payload, nonce and folder; a playbook names only the wishes.
+options:
+  state:
+    description: What is wanted.
+    type: str
+    choices: [started, collected, absent]
+    default: started
+  run:
+    description: The run's folder on the controller; on the server only its id arrives.
+    type: str
+  server:
+    description: The server's name in the inventory.
+    type: str
+  nonce:
+    description: Random hexadecimal text that the record repeats.
+    type: str
+  payload:
+    description: The probe file, base64.
+    type: str
+  sha256:
+    description: The probe file's hash, verified here before it runs.
+    type: str
+  options:
+    description: Further words of the probe's command line.
+    type: list
+    elements: str
+    default: []
+  interpreter:
+    description: The Python to measure with; found by itself when not given.
+    type: str
+  folder:
+    description: The audit's folder on this server.
+    type: str
+  stop:
+    description: With C(collected), end a probe that still runs and bring what it has.
+    type: bool
+    default: false
+  limit:
+    description: The most bytes a record may have.
+    type: int
+    default: 8388608
+author:
+  - The auditor's authors (@auditor)
+"""
+
+EXAMPLES = r"""
+- name: Start the probe
+  gpu_probe:
+    state: started
+    run: "{{ audit_opened.folder }}"
+"""
+
+RETURN = r"""
+reason:
+  description: A fixed word where the wish could not be met (disk_full, read_only, busy, ...).
+  returned: sometimes
+  type: str
+finished:
+  description: With C(collected), whether the probe has ended.
+  returned: with collected
+  type: bool
+"""
+
+import base64
+import hashlib
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+
+from ansible.module_utils import detached, guest_folder, torch_search
+from ansible.module_utils.basic import AnsibleModule
+
+PROBE, RECORD, STATUS, RUN = "probe.pyz", "record.json", "status.json", "run.json"
+_KEPT_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH")
+_IMAGE_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
+
+
+class Obstacle(Exception):
+    """Why this server cannot be measured now: a fixed word, and a sentence's worth of detail."""
+
+    def __init__(self, reason: str, detail: str, **more: object) -> None:
+        super().__init__(detail)
+        self.answer = {"reason": reason, "detail": detail, **more}
+
+
+def preflight(params: dict) -> dict:
+    """What this server has and what a start would do, changing nothing."""
+    running = [told for told in map(_told, guest_folder.ours()) if told and _alive(told)]
+    interpreter, torch, cuda = _choose(params["interpreter"])
+    return {
+        "python": platform.python_version(),
+        "interpreter": interpreter,
+        "torch": torch,
+        "cuda": cuda,
+        "running": running[0]["run"] if running else None,
+    }
+
+
+def start(params: dict) -> dict:
+    """Make the folder, write the probe, start it; or say which audit runs here already."""
+    with guest_folder.alone():
+        return _start(params)
+
+
+def _start(params: dict) -> dict:
+    for folder in guest_folder.ours():
+        told = _told(folder)
+        if told and _alive(told):
+            same = told.get("wish") == _wish(params)
+            raise Obstacle(
+                "busy",
+                f"the audit of run {told['run']} is under way here",
+                folder=str(folder),
+                running={"run": told["run"], "nonce": told["nonce"], "same": same},
+            )
+        _remove(folder)  # an audit that died: its controller never came back
+    interpreter, torch, cuda = _choose(params["interpreter"])
+    try:
+        folder = guest_folder.make()
+    except guest_folder.NoPlace as error:
+        raise Obstacle(error.reason, str(error)) from None
+    payload = base64.b64decode(params["payload"])
+    if hashlib.sha256(payload).hexdigest() != params["sha256"]:
+        _remove(folder)
+        raise Obstacle("damaged", "the probe file arrived damaged")
+    probe = folder / PROBE
+    try:
+        probe.write_bytes(payload)
+        if hashlib.sha256(probe.read_bytes()).hexdigest() != params["sha256"]:
+            raise Obstacle("damaged", "the probe file was altered on the server")
+        argv = [interpreter, str(probe), "--server", params["server"], "--run", params["run"]]
+        argv += ["--nonce", params["nonce"], *params["options"]]
+        argv += ["--out", str(folder / RECORD), "--status", str(folder / STATUS)]
+        who = detached.start(argv, folder, _environment())
+        told = {"run": params["run"], "nonce": params["nonce"], "wish": _wish(params), **who._asdict()}
+        (folder / RUN).write_text(json.dumps(told), encoding="ascii")
+    except (OSError, Obstacle) as error:
+        _remove(folder)
+        if isinstance(error, Obstacle):
+            raise
+        raise Obstacle("not_started", f"{error.filename or interpreter}: {error.strerror}") from None
+    return {"folder": str(folder), "pid": who.pid, "interpreter": interpreter, "torch": torch, "cuda": cuda}
+
+
+def collect(params: dict) -> dict:
+    """How far it is; once it has ended, the record as base64 with its hash."""
+    folder = Path(params["folder"])
+    told = _told(folder) if guest_folder.is_ours(folder) else None
+    if told is None:
+        raise Obstacle("vanished", f"{folder} is gone: something on the server removed it", finished=True)
+    status = _json(folder / STATUS) or {}
+    progress = {key: status.get(key) for key in ("percent", "step", "figures", "exit")}
+    if not status.get("finished") and _alive(told):
+        if not params["stop"]:
+            _shorten(folder / "stderr")
+            return {"finished": False, **progress}
+        detached.end(_identity(told), folder, grace=30.0)
+    record = guest_folder.read_capped(folder / RECORD, params["limit"])
+    answer = {"finished": True, "rebooted": told["boot"] != detached.boot_id(), **progress}
+    answer["last_words"] = _last_words(folder / "stderr")
+    if record is None:
+        return answer
+    if len(record) > params["limit"]:
+        return {**answer, "reason": "too_large", "detail": f"the record has more than {params['limit']} bytes"}
+    answer["record"] = base64.b64encode(record).decode("ascii")
+    answer["sha256"] = hashlib.sha256(record).hexdigest()
+    return answer
+
+
+def absent(params: dict) -> dict:
+    """End and remove one audit, or every audit of this user."""
+    folders = [Path(params["folder"])] if params["folder"] else guest_folder.ours()
+    left = [problem for problem in map(_remove, folders) if problem]
+    return {"removed": [str(folder) for folder in folders if not folder.exists()], "left": left}
+
+
+def _wish(params: dict) -> list:
+    return [params["server"], params["sha256"], *params["options"]]
+
+
+def _choose(wanted: str | None) -> tuple[str, str | None, str | None]:
+    """The interpreter to measure with, its torch and CUDA; without torch anywhere, the one that runs this module."""
+    found = torch_search.search()
+    if wanted:
+        if not os.access(wanted, os.X_OK):
+            raise Obstacle("no_interpreter", f"audit_interpreter {wanted} is no program here")
+        same = [one for one in found if one.interpreter == wanted or Path(one.interpreter).samefile(wanted)]
+        return (wanted, same[0].torch, same[0].cuda) if same else (wanted, None, None)
+    return (found[0].interpreter, found[0].torch, found[0].cuda) if found else (sys.executable, None, None)
+
+
+def _environment() -> dict:
+    """A small environment: ours, and what a container image set for its first process (its PATH and libraries)."""
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    try:
+        words = Path("/proc/1/environ").read_bytes().split(b"\0")
+    except OSError:
+        words = []
+    for name, _, value in (os.fsdecode(word).partition("=") for word in words):
+        if name == "PATH" and value not in kept.get("PATH", ""):
+            kept["PATH"] = kept.get("PATH", "/usr/bin:/bin") + ":" + value
+        elif name in _IMAGE_VARIABLES:
+            kept.setdefault(name, value)
+    return {"LANG": "C.UTF-8", **kept}
+
+
+def _told(folder: Path) -> dict | None:
+    """What the start wrote down; None while it is being written or when it is not ours to understand."""
+    told = _json(folder / RUN)
+    keys = {"run": str, "nonce": str, "pid": int, "ticks": int, "boot": str}
+    return told if told and all(type(told.get(key)) is kind for key, kind in keys.items()) else None
+
+
+def _identity(told: dict) -> detached.Identity:
+    return detached.Identity(told["pid"], told["ticks"], told["boot"])
+
+
+def _alive(told: dict) -> bool:
+    return detached.alive(_identity(told))
+
+
+def _remove(folder: Path) -> str | None:
+    if not guest_folder.is_ours(folder):
+        return guest_folder.remove(folder)
+    told = _told(folder)
+    stuck = detached.end(_identity(told) if told else None, folder, grace=3.0)
+    problem = guest_folder.remove(folder)
+    return f"process {stuck[0]} would not end" if stuck else problem
+
+
+def _json(path: Path) -> dict | None:
+    data = guest_folder.read_capped(path, 65536)
+    try:
+        found = json.loads(data) if data else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _shorten(path: Path) -> None:
+    """The probe appends progress for hours; what nobody read by now nobody needs."""
+    try:
+        if path.stat().st_size > 4 << 20:
+            os.truncate(path, 0)
+    except OSError:
+        pass
+
+
+def _last_words(path: Path) -> str | None:
+    """The last line on stderr that is no progress: a crash's reason."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - 16384))
+            lines = file.read(16384).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+    plain = [line.strip() for line in lines if line.strip() and not line.startswith("{")]
+    return plain[-1][:300] if plain else None
+
+
+def main() -> None:
+    """One state, one answer; what a server cannot do is an answer too, never a failure of the play."""
+    text = {"type": "str"}
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["started", "collected", "absent"], "default": "started"},
+            "run": text, "server": text, "nonce": text, "payload": text, "sha256": text, "interpreter": text,
+            "folder": text, "options": {"type": "list", "elements": "str", "default": []},
+            "stop": {"type": "bool", "default": False}, "limit": {"type": "int", "default": 8 << 20},
+        },
+        supports_check_mode=True,
+    )  # fmt: skip
+    params = dict(module.params)
+    module.params.clear()  # or the answer would carry the probe file back
+    state = params["state"]
+    try:
+        if module.check_mode:
+            answer = preflight(params) if state == "started" else {}
+        else:
+            answer = {"started": start, "collected": collect, "absent": absent}[state](params)
+    except Obstacle as obstacle:
+        answer = obstacle.answer
+    module.exit_json(changed=state == "started" and "pid" in answer or bool(answer.get("removed")), probe=answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""How long one launch takes, from the host's call to its end, over thousands of launches.
+
+An empty kernel is launched and waited for; the host's clock is read around it. Latency is told as percentiles:
+a mean hides the pauses that a busy or virtualized host makes.
+"""
+
+import time
+from typing import Any, Callable, Iterator, List, Optional
+
+from auditor.records import Reading
+
+from .measuring import spread
+
+KEY = "latency"
+SCOPE = "gpu"
+DEVICES = ("cuda",)
+NEEDS = ("torch",)
+METHOD = 1
+ORDER = 55
+SECONDS = {"quick": 2.0, "standard": 3.0, "soak": 3.0}
+
+LAUNCHES = {"quick": 10_000, "standard": 20_000, "soak": 20_000}
+_WARM = 500
+SOURCE = 'extern "C" __global__ void nothing() {}'
+
+
+def applies(context: Any) -> Optional[str]:
+    """A CPU has no launches."""
+    return None
+
+
+def run(context: Any) -> Iterator[Reading]:
+    """Percentiles of launch + synchronize, all GPUs at once."""
+    import torch
+
+    kernel = context.kernels.compile(SOURCE, "nothing")
+    stream = torch.cuda.current_stream()
+
+    def launch() -> None:
+        kernel.launch((1, 1, 1), (1, 1, 1), [], stream.cuda_stream)
+        stream.synchronize()
+
+    times = measure(launch, LAUNCHES[context.profile])
+    for stat, share in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)):
+        yield context.reading("launch_seconds", spread.percentile(times, share), n=len(times), stat=stat)
+
+
+def measure(call: Callable[[], Any], times: int) -> List[float]:
+    """Sorted seconds of single calls by the host's clock, after a warm-up."""
+    for _ in range(_WARM):
+        call()
+    found = []
+    for _ in range(times):
+        began = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - began)
+    return sorted(found)

@@ -1,0 +1,161 @@
+"""From rows to hosts.yml: how to reach each server and what was ordered, and a list of what was not understood."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from auditor import order, runs
+from auditor.errors import UserError
+from auditor.imports import columns, tables
+
+_REACH = {"address": "ansible_host", "port": "ansible_port", "user": "ansible_user"}
+_AS_THEY_ARE = ("interconnect", "bare_metal", "memory_gb", "cpus", "ram_gb", "disk_gb", "driver", "currency")
+_ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,252}")
+_USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_JUMP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:-]{0,252}")
+
+
+@dataclass
+class Imported:
+    """What an import came to: hosts for the inventory, and sentences on what was left out."""
+
+    hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+
+
+def read(path: Path) -> Imported:
+    """Read a spreadsheet (CSV, XLSX) or an ssh_config.
+
+    Raises:
+        UserError: the file cannot be read, or no column names a server or an address.
+    """
+    found = Imported()
+    if _is_ssh_config(path):
+        for host in tables.ssh_config(path):
+            _add(found, host, host["name"])
+        return found
+    rows = tables.rows(path)
+    at, keys = _heading(path, rows)
+    for index, title in enumerate(rows[at]):
+        if title.strip() and keys[index] is None:
+            found.left_out.append(f"column {title.strip()[:40]!r}: not known")
+    for number, row in enumerate(rows[at + 1 :], at + 2):
+        cells: dict[str, Any] = {}
+        for key, text in zip(keys, row, strict=False):
+            if key is None or not text.strip():
+                continue
+            try:
+                cells[key] = columns.cell(key, text)
+            except columns.NotUnderstood as error:
+                found.left_out.append(f"row {number}, {key}: {error}")
+        if cells:
+            _add(found, cells, f"row {number}")
+    return found
+
+
+def text(found: Imported, source: str) -> str:
+    """hosts.yml, with what was not understood as comments at its head."""
+    head = [f"# Made from {Path(source).name} by `auditor inventory import`. Read it, correct it, commit it."]
+    head += [f"# not understood: {_comment(line)}" for line in found.left_out]
+    body = yaml.safe_dump({"all": {"hosts": found.hosts}}, allow_unicode=True, sort_keys=False, width=110)
+    return "\n".join(head) + "\n---\n" + body
+
+
+def _is_ssh_config(path: Path) -> bool:
+    try:
+        start = path.read_bytes()[:65536]
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}).") from None
+    return bool(re.search(rb"(?im)^\s*Host\s+\S", start)) and bool(
+        re.search(rb"(?im)^\s+(HostName|User|Port)\s", start)
+    )
+
+
+def _heading(path: Path, rows: list[list[str]]) -> tuple[int, list[str | None]]:
+    for at, row in enumerate(rows[:20]):
+        keys = [columns.header(title) for title in row]
+        if sum(key is not None for key in keys) >= 2 and {"name", "address"} & set(keys):
+            return at, [None if key in keys[:index] else key for index, key in enumerate(keys)]
+    raise UserError(
+        f"{path}: no header row was found. One row must name the columns, at least a server's name or address and one "
+        f"more; names that are understood: {', '.join(names[0] for names in columns.HEADERS.values())} "
+        "(English or Chinese)."
+    )
+
+
+def _add(found: Imported, cells: dict[str, Any], where: str) -> None:
+    name, label = _name(found, cells)
+    host: dict[str, Any] = {}
+    for key, variable in _REACH.items():
+        value = cells.get(key)
+        if value is None:
+            continue
+        if key != "port" and not (_USER if key == "user" else _ADDRESS).fullmatch(str(value)):
+            found.left_out.append(f"{where}, {key}: {str(value)[:60]!r} is no {key}")
+            continue
+        host[variable] = value
+    jump = cells.get("jump")
+    if jump and _JUMP.fullmatch(str(jump)):
+        host["ansible_ssh_common_args"] = f"-o ProxyJump={jump}"
+    elif jump:
+        found.left_out.append(f"{where}, jump: {str(jump)[:60]!r} is no jump host")
+    if label:
+        host["audit_label"] = label
+    wanted = _order(cells)
+    if wanted:
+        try:
+            host["audit_order"] = _data(order.parse(wanted, where))
+        except UserError as error:
+            found.left_out.append(str(error))
+    found.hosts[name] = host
+
+
+def _name(found: Imported, cells: dict[str, Any]) -> tuple[str, str | None]:
+    """A name the inventory may hold, and the given one as the display name where they differ."""
+    given = str(cells.get("name") or cells.get("address") or "")
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", given).strip("-._")[:55]
+    if not runs.SERVER_NAME.fullmatch(plain):
+        plain = "server"
+    name, number = plain, 2
+    while name in found.hosts:
+        name, number = f"{plain}-{number}", number + 1
+    label = cells.get("label") or (given if cells.get("name") and given != name else None)
+    return name, label
+
+
+def _order(cells: dict[str, Any]) -> dict[str, Any]:
+    """The cells that say what was ordered, as the mapping `auditor.order` reads."""
+    wanted: dict[str, Any] = {key: cells[key] for key in _AS_THEY_ARE if key in cells}
+    short = re.fullmatch(r"(\d+)\s*[xX×*卡]\s*(.+)", str(cells.get("gpu", "")))
+    model = short[2] if short else cells.get("gpu")
+    if model:
+        wanted["gpu"] = str(model).strip()
+    count = cells.get("gpus", int(short[1]) if short else None)
+    if count is not None:
+        wanted["gpus"] = count
+    price = cells.get("price_per_hour")
+    if isinstance(price, columns.Price):
+        wanted["price_per_hour"] = price.amount
+        if price.currency:
+            wanted.setdefault("currency", price.currency)
+    if "nic_count" in cells:
+        wanted["nics"] = {"count": cells["nic_count"], **({"gbps": cells["nic_gbps"]} if "nic_gbps" in cells else {})}
+    return wanted
+
+
+def _data(one: order.Order) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(one)
+    kept = {key: value for key, value in plain.items() if value is not None}
+    if isinstance(kept.get("nics"), dict):
+        kept["nics"] = {key: value for key, value in kept["nics"].items() if value is not None}
+    return kept
+
+
+def _comment(line: str) -> str:
+    return " ".join(line.split())

@@ -38,9 +38,11 @@ class Book:
         self._unreadable: list[Unreadable] = []
         self._left_out = 0
 
-    def add(self, metric: str, value: Value, subject: str = "server", **conditions: Condition) -> None:
+    def add(self, metric: str, value: Value, subject: str = "server", /, **conditions: Condition) -> None:
         """Note one reading; `from_` is written `from`."""
         with_ = {name.rstrip("_"): value for name, value in conditions.items()}
+        if subject not in self._subjects and "-" in subject:
+            self._subjects[subject] = Subject(id=subject, kind="pair")
         key = (metric, subject, *sorted((name, str(value)) for name, value in with_.items()))
         self._readings[key] = Reading(
             probe=self._kind, metric=metric, subject=subject, value=value, source=self._source, conditions=with_

@@ -13,7 +13,8 @@ from auditor.readers.parsed import Book, Parsed, pci_address, shown
 KIND = "smi_query"
 TOOL = "nvidia-smi"
 BEGINS = re.compile(
-    r"^[ \t]*(?:=+NVSMI LOG=+|Attached GPUs[ \t]*:[ \t]*\d+|GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d[ \t]*$"
+    r"^[ \t]*(?:=+NVSMI LOG=+|Attached GPUs[ \t]*:[ \t]*\d+"
+    r"|GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d[ \t]*$"
     r"|Product Name[ \t]*:[ \t]*(?:NVIDIA|Tesla|Quadro|GeForce|GRID))",
     re.M,
 )

@@ -1,4 +1,4 @@
-"""`nvidia-smi`: the table a person pastes first. It cuts names ("NVIDIA GeForce ...") and prints ERR! for lost sensors."""
+"""`nvidia-smi`: the table a person pastes first. It cuts long names and prints ERR! for lost sensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KIND = "smi_table"
 TOOL = "nvidia-smi"
 BEGINS = re.compile(
     r"^[ \t]*(?:\|[ \t]*NVIDIA-SMI[ \t]+\d+\.\d+"
-    r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}[ \t]*(?=\n[ \t]*\+-+\+[ \t]*\n[ \t]*\|[ \t]*NVIDIA-SMI)"
+    r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}[ \t]*(?=\n[ \t]*\+-+\+[ \t]*\n[ \t]*\|)"
     r"|\|[ \t]*\d+[ \t]+(?:NVIDIA|Tesla|Quadro|GeForce|GRID|ERR!)\b[^|\n]*\||\+-+\+[ \t]*(?=\n[ \t]*\|[ \t]*NVIDIA-SMI)"
     r"|\|[ \t]*Processes:)",
     re.M,
@@ -22,8 +22,8 @@ _HEAD = re.compile(r"(?:Driver|KMD) Version:[ \t]*([\w.]+)(?:.*?CUDA (?:UMD )?Ve
 _FIRST = re.compile(r"[ \t]*(\d{1,3})[ \t]+(\S.*?)[ \t]+(On|Off|N/A|WDDM|TCC|MCDM|ERR!)[ \t]*$")
 _BUS = re.compile(r"[ \t]*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9])[ \t]+(\S+)[ \t]*$")
 _SECOND = re.compile(
-    r"[ \t]*(\d+%|N/A|ERR!|\[N/A\])[ \t]*(\d+C|N/A|ERR!)[ \t]+(P\d+|N/A|ERR!|Unknown)[ \t]+(\d+W|N/A|ERR!|Unknown Error)"
-    r"[ \t]*/[ \t]*(\d+W|N/A|ERR!)[ \t]*$"
+    r"[ \t]*(\d+%|N/A|ERR!|\[N/A\])[ \t]*(\d+C|N/A|ERR!)[ \t]+(P\d+|N/A|ERR!|Unknown)[ \t]+"
+    r"(\d+W|N/A|ERR!|Unknown Error)[ \t]*/[ \t]*(\d+W|N/A|ERR!)[ \t]*$"
 )
 _MEMORY = re.compile(r"[ \t]*(\d+)[ \t]*MiB[ \t]*/[ \t]*(\d+)[ \t]*MiB[ \t]*$")
 _USE = re.compile(r"[ \t]*(\d+%|N/A|ERR!)[ \t]+(Default|E\. ?Process|Exclusive_?\w*|Prohibited|N/A)[ \t]*$")
@@ -32,8 +32,8 @@ _PROCESS = re.compile(
 )
 _FRAME = re.compile(r"[ \t|+=-]*$")
 _CAPTION = re.compile(
-    r"[ \t]*\|?[ \t]*(?:GPU[ \t]|Fan[ \t]|NVIDIA-SMI|Processes:|MIG devices|MIG M\.|ID[ \t]|No running processes|No MIG devices"
-    r"|GI[ \t]|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )"
+    r"[ \t|]*(?:GPU[ \t]|Fan[ \t]|NVIDIA-SMI|Processes:|MIG devices|MIG M\.|ID[ \t]|No running processes"
+    r"|No MIG devices|GI[ \t]|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )"
 )
 
 
@@ -52,7 +52,7 @@ def read(text: str) -> Parsed:
     processes: dict[int, set[str]] | None = None
     seen: list[int] = []
     for number, line in _rows(text):
-        cells = [cell for cell in line.strip().strip("|").split("|")]
+        cells = line.strip().strip("|").split("|")
         head = _HEAD.search(line)
         if head:
             book.add("server_facts_driver_version", head[1])

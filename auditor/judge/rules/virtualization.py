@@ -1,0 +1,246 @@
+"""What kind of machine was delivered: bare metal, guest, vGPU, slice, container, sandbox, remote API.
+
+Virtualized is not bad: a guest with full speed and no bare-metal order is a description. It becomes a complaint when
+bare metal was ordered. Signs: evidence catalogue, section 4; weights and levels: `auditor.judge.signs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from auditor.finding import Finding, Severity
+from auditor.judge import signs
+from auditor.judge.case import Case
+from auditor.judge.rule import rule
+from auditor.judge.signs import Machine
+from auditor.judge.texts import N_, Text
+
+SOURCE = "evidence catalogue, section 4: several weighted signs"
+
+
+@rule
+def virtualized(case: Case) -> Iterator[Finding]:
+    """One finding for all signs of virtualization, with the level; reject only against a bare-metal order."""
+    if case.view.record is None:
+        return
+    found = case.machine
+    if found.level in (signs.BARE, signs.METAL, signs.UNKNOWN):
+        return
+    metal = case.order is not None and case.order.bare_metal is True
+    yield case.finding(
+        "virtualized",
+        "virtualized",
+        _severity(found, metal),
+        "server",
+        "order" if metal else "evidence",
+        "the order" if metal else SOURCE,
+        {
+            "level": found.level,
+            "kind": found.kind,
+            "signs": ", ".join(dict.fromkeys(sign.word for sign in found.signs)),
+            "count": len(found.signs),
+            "weight": found.weight,
+            "families": len(found.families),
+            "ordered": N_("bare metal") if metal else N_("not said"),
+        },
+        [sign.reading for sign in found.signs],
+    )
+
+
+@rule
+def level(case: Case) -> Iterator[Finding]:
+    """Says that a server is bare metal, when everything that was read speaks for it."""
+    if case.view.record is None:
+        return
+    found = case.machine
+    if found.level in (signs.BARE, signs.METAL):
+        flag = case.view.one("server_facts_hypervisor_flag")
+        mode = next((case.view.one("gpu_identity_virtualization_mode", gpu) for gpu in case.gpus), None)
+        yield case.finding(
+            "bare-metal", "virtualized", "info", "server", "evidence", SOURCE, {"level": found.level}, (flag, mode)
+        )
+
+
+@rule
+def hidden_hypervisor(case: Case) -> Iterator[Finding]:
+    """NVML and CPUID deny a hypervisor that paravirtual devices or clocks betray: it is hidden on purpose."""
+    flag = case.view.one("server_facts_hypervisor_flag")
+    if flag is None or flag.value is not False:
+        return
+    betraying = [s for s in signs.guest_signs(case.view) if s.weight >= case.lines.sign_strong.value]
+    mode = next((case.view.one("gpu_identity_virtualization_mode", gpu) for gpu in case.gpus), None)
+    if betraying and (mode is None or mode.value == "none"):
+        yield case.finding(
+            "hypervisor-hidden",
+            "unproven",
+            "review",
+            "server",
+            "contradiction",
+            "evidence catalogue, section 10",
+            {"signs": ", ".join(dict.fromkeys(sign.word for sign in betraying))},
+            (flag, mode, *(sign.reading for sign in betraying)),
+        )
+
+
+@rule
+def vgpu(case: Case) -> Iterator[Finding]:
+    """A vGPU is a time slice of a card, also when its profile has the whole memory."""
+    found = case.machine
+    if found.level != signs.VGPU:
+        return
+    driver = [sign.reading for sign in found.signs if sign.told == "driver"]
+    other = [sign.reading for sign in found.signs if sign.told != "driver"]
+    yield case.finding(
+        "vgpu-grid",
+        "misallocated",
+        "reject" if case.order is not None and case.order.gpus else "review",
+        "server",
+        "order" if case.order else "evidence",
+        "the order" if case.order else SOURCE,
+        {"profile": next((str(r.value) for r in driver if r.metric == "gpu_identity_name"), None)},
+        (*driver, *other),
+    )
+
+
+@rule
+def software_slice(case: Case) -> Iterator[Finding]:
+    """A library between program and driver hands out a part of the GPU."""
+    if case.machine.level != signs.SLICE:
+        return
+    found = case.view.one("server_facts_software_slice")
+    short = []
+    for gpu in case.gpus:
+        model, memory = case.identities[gpu].model, case.view.one("gpu_identity_memory_bytes", gpu)
+        if model and model.memory_bytes and memory and isinstance(memory.value, (int, float)):
+            short += [memory] if memory.value < case.lines.memory_short.value * min(model.memory_bytes) else []
+    yield case.finding(
+        "software-slice",
+        "misallocated",
+        "reject" if case.order is not None and case.order.gpus else "review",
+        "server",
+        "order" if case.order else "evidence",
+        "the order" if case.order else SOURCE,
+        {"signs": str(found.value) if found else None},
+        (found, *short),
+    )
+
+
+@rule
+def api_remoting(case: Case) -> Iterator[Finding]:
+    """CUDA answers, but neither the bus nor a device node holds a GPU: it stands somewhere else."""
+    found = case.machine
+    if found.level != signs.REMOTE:
+        return
+    launch = [case.view.one("latency_launch_seconds", gpu, stat="p50") for gpu in case.gpus]
+    yield case.finding(
+        "api-remoting",
+        "misallocated",
+        "reject",
+        "server",
+        "evidence",
+        SOURCE,
+        {"gpus": case.view.number("server_facts_gpus_cuda_total")},
+        (*(sign.reading for sign in found.signs), *launch),
+    )
+
+
+@rule
+def numa_hidden(case: Case) -> Iterator[Finding]:
+    """GPUs without a NUMA node: memory of two sockets is blended and nobody can pin to the near one."""
+    hidden = [
+        reading
+        for gpu in case.gpus
+        if (reading := case.view.one("gpu_identity_numa_node", gpu) or case.view.one("topology_numa_node", gpu))
+        and reading.value == -1
+    ]
+    nodes = case.view.number("server_facts_numa_nodes_total")
+    sockets = case.view.number("server_facts_sockets_total")
+    if not hidden or (nodes == 1 and sockets == 1 and not _guest(case)):
+        return
+    yield case.finding(
+        "numa-hidden",
+        "virtualized",
+        "advice",
+        "server",
+        "evidence",
+        "evidence catalogue, numa-hidden",
+        {"count": len(hidden), "nodes": nodes},
+        (*hidden, case.view.one("server_facts_numa_nodes_total")),
+    )
+
+
+def _guest(case: Case) -> bool:
+    return case.machine.level not in (signs.BARE, signs.METAL, signs.UNKNOWN, signs.CONTAINER)
+
+
+def _severity(found: Machine, metal: bool) -> Severity:
+    if not metal:
+        return "advice"
+    return "reject" if len(found.families) >= 2 and found.level != signs.UNCLEAR else "review"
+
+
+CAUSES = {
+    "numa-hidden": ("virtualized",),
+    "virtualized": ("vgpu-grid", "software-slice", "api-remoting"),
+    "hypervisor-hidden": ("virtualized",),
+}
+
+TEXTS = {
+    "virtualized": Text(
+        N_("Not bare metal: {level}"),
+        N_("{level} ({kind}); {count:int} signs of {families:int} families: {signs}"),
+        N_("{ordered}"),
+        N_(
+            "The machine is shared with a hypervisor or a container runtime. Full speed is possible, "
+            "but what it hides (NVLink, NUMA, PCIe paths) costs collectives most."
+        ),
+        N_(
+            "The host reports {kind} ({signs}). Please move the order to bare metal or confirm in writing "
+            "that a {level} was sold."
+        ),
+    ),
+    "bare-metal": Text(
+        N_("{level}"),
+        N_("no sign of a hypervisor"),
+        N_("{level}"),
+        N_("Nothing that was read speaks for a virtual machine. A guest that hides itself well cannot be excluded."),
+    ),
+    "hypervisor-hidden": Text(
+        N_("A hypervisor is hidden"),
+        N_("CPUID denies a hypervisor, yet: {signs}"),
+        N_("sources that agree"),
+        N_("Somebody took care that programs do not see the virtual machine."),
+        N_("The machine hides a hypervisor ({signs}). Please say what was sold."),
+    ),
+    "vgpu-grid": Text(
+        N_("A vGPU instead of a GPU"),
+        N_("profile {profile}"),
+        N_("whole GPUs"),
+        N_("A vGPU shares the engine with other tenants by time slices, whatever its memory."),
+        N_("The GPU is a vGPU profile ({profile}). Please deliver the whole GPU in exclusive mode."),
+    ),
+    "software-slice": Text(
+        N_("A software slice of a GPU"),
+        N_("{signs}"),
+        N_("whole GPUs"),
+        N_("A library limits memory and computing time per tenant; others use the rest of the card."),
+        N_("The GPU is handed out by a slicing library ({signs}). Please deliver the whole GPU in exclusive mode."),
+    ),
+    "api-remoting": Text(
+        N_("The GPU is somewhere else"),
+        N_("CUDA shows {gpus:int} GPU(s), the PCI bus and /dev show none"),
+        N_("GPUs in this machine"),
+        N_("Every call crosses a network; latency and bandwidth are the network's."),
+        N_("The GPUs are reached over a network (API remoting). Please deliver GPUs in the machine itself."),
+    ),
+    "numa-hidden": Text(
+        N_("NUMA is hidden"),
+        N_("{count:int} GPU(s) show no NUMA node ({nodes:int} node(s) visible)"),
+        N_("a NUMA node for every GPU"),
+        N_("Memory of two sockets is blended: host copies vary by core, and pinning is impossible."),
+        N_(
+            "Please expose NUMA with CPUs and memory pinned per socket, keep GPU and network card under one "
+            "virtual switch, or send the NCCL topology file."
+        ),
+    ),
+}

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from auditor.order import INTERCONNECTS
 
 HEADERS: dict[str, tuple[str, ...]] = {
-    "name": ("name", "server", "server name", "host", "hostname", "node", "id",
-             "名称", "服务器", "服务器名称", "主机", "主机名", "节点"),
-    "address": ("address", "ip", "ip address", "public ip", "ssh host", "ansible_host", "地址", "ip地址", "公网ip", "主机地址"),
+    "name": ("name", "server", "server name", "host", "hostname", "node", "id", "名称", "服务器", "服务器名称", "主机",
+             "主机名", "节点"),
+    "address": ("address", "ip", "ip address", "public ip", "ssh host", "ansible_host", "地址", "ip地址", "公网ip",
+                "主机地址"),
     "port": ("port", "ssh port", "ansible_port", "端口", "ssh端口"),
     "user": ("user", "username", "login", "ssh user", "ansible_user", "用户", "用户名", "账号", "登录名"),
     "jump": ("jump", "jump host", "bastion", "proxyjump", "跳板机", "堡垒机"),

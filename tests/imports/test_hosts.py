@@ -74,7 +74,10 @@ def test_a_workbook_reads_like_its_csv(tmp_path):
 
 def test_an_ssh_config_gives_hosts_without_orders(tmp_path):
     """Patterns are no servers; ports, users and jump hosts come along."""
-    text = "Host *\n  User nobody\nHost gpu-a\n  HostName 192.0.2.5\n  Port 2200\n  User root\n  ProxyJump jump@192.0.2.1\n"
+    text = (
+        "Host *\n  User nobody\n"
+        "Host gpu-a\n  HostName 192.0.2.5\n  Port 2200\n  User root\n  ProxyJump jump@192.0.2.1\n"
+    )
     got, left = imported(tmp_path, text, "config")
     assert left == [] and list(got) == ["gpu-a"]
     assert got["gpu-a"]["ansible_port"] == "2200" or got["gpu-a"]["ansible_port"] == 2200

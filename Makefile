@@ -40,5 +40,15 @@ test-scale: setup-test pyz
 bench: setup pyz
 	$(BIN)/python bench/bench.py
 
+# Wheels for servers without internet: see tools/wheelhouse.py.
+WHEELHOUSE ?= wheels
+SERVER_PYTHON ?= 3.10
+TORCH ?= 2.13.0
+TORCH_INDEX ?=
+ARCHITECTURE ?= x86_64
+wheelhouse: setup
+	@$(BIN)/python -m tools.wheelhouse $(WHEELHOUSE) --python $(SERVER_PYTHON) --torch $(TORCH) \
+		--index "$(TORCH_INDEX)" --architecture $(ARCHITECTURE)
+
 clean:
 	rm -rf $(VENV) build results

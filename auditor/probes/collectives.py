@@ -163,7 +163,7 @@ class _Job:
     def _check(self, part: Part) -> int:
         """Wrong elements over all ranks, at a size that fills every channel."""
         count = exchange.elements(min(part.bytes, _CHECK_AT), part.dtype, part.ranks)
-        wrong = self._prepare(part, count).check()
+        wrong = exchange.check(self._prepare(part, count))
         return int(self._over(part.ranks, float(wrong), self.dist.ReduceOp.SUM))
 
     def _warm(self, part: Part, ready: exchange.Exchange) -> int:

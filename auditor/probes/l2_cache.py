@@ -11,6 +11,8 @@ from typing import Any, Dict, Iterator, List, Optional
 
 from auditor.records import Reading
 
+from .measuring import counted
+
 KEY = "l2_cache"
 SCOPE = "gpu"
 DEVICES = ("cuda",)
@@ -51,7 +53,7 @@ extern "C" __global__ void chase(const int* in, int start, int loads, unsigned l
 
 def applies(context: Any) -> Optional[str]:
     """A GPU's cache is measured."""
-    return None
+    return counted.unavailable(context.kernels, SOURCE, "chase")
 
 
 def run(context: Any) -> Iterator[Reading]:

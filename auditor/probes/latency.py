@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator, List, Optional
 
 from auditor.records import Reading
 
-from .measuring import spread
+from .measuring import counted, spread
 
 KEY = "latency"
 SCOPE = "gpu"
@@ -26,7 +26,7 @@ SOURCE = 'extern "C" __global__ void nothing() {}'
 
 def applies(context: Any) -> Optional[str]:
     """A CPU has no launches."""
-    return None
+    return counted.unavailable(context.kernels, SOURCE, "nothing")
 
 
 def run(context: Any) -> Iterator[Reading]:

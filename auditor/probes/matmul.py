@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from auditor.records import Reading
 
-from .measuring import laps, products, rates, spread
+from .measuring import counted, laps, products, rates, spread
 
 KEY = "matmul"
 SCOPE = "gpu"
@@ -100,6 +100,8 @@ def run(context: Any) -> Iterator[Reading]:
     desk = _Desk(context)
     for part in plan(context.profile, products.main_dtype(context.device), context.ranks, context.device):
         missing = products.unavailable(part.dtype, context.device)
+        if missing is None and part.kind == "clock":
+            missing = counted.unavailable(context.kernels, counted.SOURCE, "stamp")
         if missing is None and context.remaining() < part.seconds:
             missing = part.name
         if missing is not None:
@@ -222,18 +224,18 @@ def _checks(desk: _Desk, part: Part) -> List[Reading]:
     ]
 
 
-def _clock(desk: _Desk, part: Part) -> Any:
+def _clock(desk: _Desk, part: Part) -> counted.Counted:
     return rates.per_clock(desk.context.kernels, desk.at_hand())
 
 
-def _clock_readings(desk: _Desk, part: Part, samples: List[Any]) -> List[Reading]:
-    counted, what = samples[0], {"dtype": part.dtype, "n": desk.at_hand().n}
-    each = spread.of(counted.per_clock)
+def _clock_readings(desk: _Desk, part: Part, samples: List[counted.Counted]) -> List[Reading]:
+    found, what = samples[0], {"dtype": part.dtype, "n": desk.at_hand().n}
+    each = spread.of(found.per_clock)
     return [
         desk.context.reading(
-            "flops_per_clock_per_sm", spread.median(counted.per_clock), each.spread, each.n, each.stable, **what
+            "flops_per_clock_per_sm", spread.median(found.per_clock), each.spread, each.n, each.stable, **what
         ),
-        desk.context.reading("counted_sm_clock_hertz", counted.hertz, **what),
+        desk.context.reading("counted_sm_clock_hertz", found.hertz, **what),
     ]
 
 

@@ -108,9 +108,12 @@ def _kernels(torch: Any, context: Any, a: Any, b: Any, c: Any) -> Dict[str, Call
     sms = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
     stream = torch.cuda.current_stream().cuda_stream
     grid, block = (2 * sms, 1, 1), (1024, 1, 1)
+
+    def read_all(sink: Any = sink) -> None:  # holds the sink, or its memory would be given back under the kernel
+        read.launch(grid, block, [pb, count, ps], stream)
+
     return {
-        # The lambda holds the sink, or its memory would be given back under the kernel.
-        "read": lambda sink=sink: read.launch(grid, block, [pb, count, ps], stream),
+        "read": read_all,
         "triad": lambda: triad.launch(grid, block, [pa, pb, pc, ctypes.c_float(3.0), count], stream),
     }
 

@@ -10,6 +10,8 @@ from typing import Any, Iterator, List, Optional
 
 from auditor.records import Reading
 
+from .measuring import counted
+
 KEY = "memory_capacity"
 SCOPE = "gpu"
 DEVICES = ("cuda",)
@@ -53,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(1024) verify(const ulonglong2* in, 
 
 def applies(context: Any) -> Optional[str]:
     """Only a GPU's memory is tested: a server's own belongs to all its guests."""
-    return None
+    return counted.unavailable(context.kernels, SOURCE, "fill")
 
 
 def run(context: Any) -> Iterator[Reading]:

@@ -49,7 +49,7 @@ def run(context: Any) -> Iterator[Reading]:
         laps.run(product.call, context.device, calls=3)
         context.barrier()
         load = _Load(context, product)
-        while load.seconds < seconds:
+        while load.seconds < seconds and not load.asked_to_end():
             load.stretch(min(STRETCH, seconds - load.seconds))
             if load.seconds < seconds:
                 yield from load.readings()
@@ -72,7 +72,13 @@ class _Load:
     def stretch(self, seconds: float) -> None:
         """Go on for some seconds, then take in the samples."""
         device = self.context.device
-        stop = _cpu_sampler(self.cpu, self.watch.opened) if device == "cpu" else None
+        look = _cpu_sampler(self.cpu, self.watch.opened) if device == "cpu" else None
+
+        def stop() -> bool:
+            if look is not None:
+                look()
+            return self.asked_to_end()
+
         with self.context.sampling() as samples:
             ends = laps.run(self.product.call, device, seconds=seconds, stop=stop)
             self.margin = _margin(self.context)
@@ -82,6 +88,10 @@ class _Load:
         self.last = self._rate(ends.window(max(0.0, ends.seconds - _EDGE), _EDGE))
         self.calls += len(ends.device) - 1
         self.seconds += ends.seconds
+
+    def asked_to_end(self) -> bool:
+        """Whether the audit was told to stop: what was measured until then is kept."""
+        return bool(self.context.remaining() <= 0)
 
     def _rate(self, window: laps.Window) -> float:
         return window.calls * self.product.operations / window.device_seconds
@@ -171,17 +181,16 @@ def _margin(context: Any) -> Optional[float]:
     return float(margin) if isinstance(margin, int) else None
 
 
-def _cpu_sampler(track: Track, opened: float) -> Callable[[], bool]:
-    """Reads the CPU's hottest sensor between two products, ten times a second at most; never stops the load."""
+def _cpu_sampler(track: Track, opened: float) -> Callable[[], None]:
+    """Reads the CPU's hottest sensor between two products, ten times a second at most."""
     last: List[float] = [0.0]
 
-    def sample() -> bool:
+    def sample() -> None:
         now = time.monotonic()
         if now - last[0] >= 0.1:
             last[0] = now
             found = [value for value in map(_celsius, glob.glob(_SENSORS)) if value is not None]
             track.add(now - opened, max(found) if found else None)
-        return False
 
     return sample
 

@@ -11,6 +11,8 @@ from typing import Any, Iterator, Optional
 
 from auditor.records import Reading
 
+from .measuring import counted
+
 KEY = "time_slicing"
 SCOPE = "gpu"
 DEVICES = ("cuda",)
@@ -46,7 +48,7 @@ extern "C" __global__ void watch(unsigned long long* out, unsigned long long nan
 
 def applies(context: Any) -> Optional[str]:
     """A CPU is shared by design; there is no sense in watching for it."""
-    return None
+    return counted.unavailable(context.kernels, SOURCE, "watch")
 
 
 def run(context: Any) -> Iterator[Reading]:

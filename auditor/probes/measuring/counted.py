@@ -6,8 +6,9 @@ passed; operations over these clocks are the silicon's own figure, whatever powe
 """
 
 import ctypes
-from typing import Any, List, NamedTuple
+from typing import Any, List, NamedTuple, Optional
 
+from ..engine.kernels import KernelsUnavailable
 from . import spread
 from .products import Product
 
@@ -24,6 +25,15 @@ extern "C" __global__ void stamp(unsigned long long* out, int slots) {
 }
 """
 _SLOTS = 1024  # SM numbers need not be dense; no GPU has this many
+
+
+def unavailable(kernels: Any, source: str, name: str) -> Optional[str]:
+    """Why a kernel of our own cannot run here, or None."""
+    try:
+        kernels.compile(source, name)
+    except KernelsUnavailable as reason:
+        return "no kernel of our own can run here: %s" % reason
+    return None
 
 
 class Counted(NamedTuple):

@@ -1,0 +1,1 @@
+"""The bench: each probe against a long careful reference on the same GPU in the same run."""

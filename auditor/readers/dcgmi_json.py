@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from auditor.readers import json_text
 from auditor.readers.json_text import Broken, document, rows
 from auditor.readers.parsed import Book, Parsed, shown
 
@@ -21,6 +22,7 @@ _TOKENS = re.compile(
     r'"(?P<key>name|category|gpu_ids?|entity_id|status|warning|error_id|version|Driver Version Detected)"[ \t]*:[ \t]*'
     r'(?:"(?P<text>(?:[^"\\\n]|\\.)*)"|(?P<number>-?\d+))'
 )
+end = json_text.closing
 
 
 def recognise(text: str) -> float:

@@ -29,7 +29,7 @@ def document(text: str) -> tuple[dict[str, Any], int]:
     if start < 0:
         raise Broken(1, "no JSON object in the text")
     first = text.count("\n", 0, start) + 1
-    body = text[start : _end(text, start)]
+    body = text[start : end(text, start) or len(text)]
     try:
         found, _ = json.JSONDecoder(parse_constant=_refuse).raw_decode(body)
     except json.JSONDecodeError as error:
@@ -41,9 +41,15 @@ def document(text: str) -> tuple[dict[str, Any], int]:
     return found, first
 
 
-def _end(text: str, start: int) -> int:
+def end(text: str, at: int) -> int:
+    """Where the object that begins at or after `at` ends; 0 when it was cut.
+
+    Raises:
+        Broken: nested too deep.
+    """
+    start = text.find("{", at)
     depth = 0
-    for token in _TOKEN.finditer(text, start):
+    for token in _TOKEN.finditer(text, start) if start >= 0 else ():
         mark = token[0]
         if mark in "[{":
             depth += 1
@@ -53,7 +59,15 @@ def _end(text: str, start: int) -> int:
             depth -= 1
             if depth == 0:
                 return token.end()
-    return len(text)
+    return 0
+
+
+def closing(text: str, at: int) -> int:
+    """As `end`, and 0 for what is nested too deep to be read."""
+    try:
+        return end(text, at)
+    except Broken:
+        return 0
 
 
 def _refuse(word: str) -> float:

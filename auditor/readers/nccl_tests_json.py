@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from auditor.readers import json_text
 from auditor.readers.json_text import Broken, document, rows
 from auditor.readers.nccl_tests import DTYPES, OPS
 from auditor.readers.parsed import Book, Parsed
 
 KIND = "nccl_tests_json"
 TOOL = "nccl-tests"
-BEGINS = re.compile(r"^[ \t]*\{(?=[^\x00]{0,4000}?\"(?:nccl_version|average_bus_bandwidth|out_of_place)\")", re.M)
+BEGINS = re.compile(r"^[ \t]*\{(?=\s{0,40}\"(?:version|start_time|args|nccl_version|config|results)\")", re.M)
+end = json_text.closing
 
 
 def recognise(text: str) -> float:

@@ -23,12 +23,18 @@ def recognise(text: str) -> float:
     return 0.95 if "<system version=" in text and re.search(r"<(?:cpu|pci) ", text) else 0.0
 
 
+def end(text: str, at: int) -> int:
+    """Where the document that begins at `at` ends; 0 when it was cut."""
+    close = text.find("</system>", at)
+    return close + len("</system>") if close >= 0 else 0
+
+
 def read(text: str) -> Parsed:
     """GPUs by address and number, their NVLinks and PCIe links."""
     book = Book(KIND, TOOL)
     start = max(text.find("<system"), 0)
-    end = text.find("</system>")
-    body = text[start:] if end < 0 else text[start : end + len("</system>")]
+    close = text.find("</system>")
+    body = text[start:] if close < 0 else text[start : close + len("</system>")]
     line = text.count("\n", 0, start) + 1
     gpus = -1
     try:

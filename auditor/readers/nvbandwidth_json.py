@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from auditor.readers import json_text
 from auditor.readers.json_text import Broken, document, rows
 from auditor.readers.nvbandwidth import rate
 from auditor.readers.parsed import Book, Parsed, pci_address
@@ -14,6 +15,7 @@ TOOL = "nvbandwidth"
 BEGINS = re.compile(r"^[ \t]*\{(?=\s{0,80}\"nvbandwidth\")", re.M)
 _FIGURE = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _DEVICE = re.compile(r"(\d{1,3}): (.+?)(?: \(([0-9A-Fa-f:.]+)\))?(?:: .*)?$")
+end = json_text.closing
 
 
 def recognise(text: str) -> float:

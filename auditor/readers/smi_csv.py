@@ -135,7 +135,7 @@ def _subject(book: Book, row: dict[str, str], order: dict[str, str]) -> str:
     if address:
         return book.subject(Subject(id=f"gpu:{address}", kind="gpu", pci=address, uuid=uuid))
     if uuid:
-        return book.subject(Subject(id=f"gpu:{uuid}", kind="gpu", uuid=uuid))
+        return book.subject(Subject(id=f"gpu:{uuid[-12:]}", kind="gpu", uuid=uuid))
     return _by_row(book, order)
 
 

@@ -15,7 +15,7 @@ TOOL = "nvidia-smi"
 BEGINS = re.compile(
     r"^[ \t]*(?:=+NVSMI LOG=+|Attached GPUs[ \t]*:[ \t]*\d+"
     r"|GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d[ \t]*$"
-    r"|Product Name[ \t]*:[ \t]*(?:NVIDIA|Tesla|Quadro|GeForce|GRID))",
+    r"|Product Name[ \t]+:[ \t]*(?:NVIDIA|Tesla|Quadro|GeForce|GRID))",
     re.M,
 )
 RESTARTS = re.compile(r"^[ \t]*=+NVSMI LOG=+", re.M)

@@ -29,11 +29,11 @@ def read(text: str) -> Parsed:
     """The readings of every `<gpu>` element."""
     book = Book(KIND, TOOL)
     start = text.find("<nvidia_smi_log")
-    end = text.find("</nvidia_smi_log>")
+    close = text.find("</nvidia_smi_log>")
     if start < 0:
         book.unreadable(1, "no <nvidia_smi_log> in the text")
         return book.parsed()
-    body = text[start:] if end < 0 else text[start : end + len("</nvidia_smi_log>")]
+    body = text[start:] if close < 0 else text[start : close + len("</nvidia_smi_log>")]
     line = text.count("\n", 0, start) + 1
     index = -1
     parents: list[Element] = []
@@ -55,6 +55,12 @@ def read(text: str) -> Parsed:
         if len(parents) > 1 and parents[1].tag == "gpu":
             _gpu(book, parents[1], index + 1, line)
     return book.parsed()
+
+
+def end(text: str, at: int) -> int:
+    """Where the document that begins at `at` ends; 0 when it was cut."""
+    close = text.find("</nvidia_smi_log>", at)
+    return close + len("</nvidia_smi_log>") if close >= 0 else 0
 
 
 def _server(book: Book, element: Element, line: int) -> None:

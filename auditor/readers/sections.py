@@ -1,0 +1,203 @@
+"""One pasted file to sections: outputs of tools one after another, prompts and banners between them, several hosts.
+
+A section begins where a reader's `BEGINS` says so, or at a prompt; its kind is decided by its content. What belongs
+to no tool is a section without a reader, so that it can be listed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from auditor.readers.kinds import Reader, readers, surest
+from auditor.readers.parsed import Parsed, Unreadable, shown
+
+_HOST = r"[A-Za-z0-9](?:[\w-]*[A-Za-z0-9])?(?:\.[\w-]+)*"
+_TOOLS = (
+    r"(?:sudo|nvidia-smi|dmesg|lspci|lscpu|dcgmi|cat|journalctl|dmidecode(?! \d)|nvbandwidth|hostname|head|tail|grep"
+    r"|\./|/)"
+)
+PROMPT = re.compile(
+    r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?"
+    rf"(?:\[?[\w.-]+@(?P<host>{_HOST})(?:[: ][^\n$#%>]{{0,120}})?\]?[ \t]*[$#%>]+[ \t]*(?P<a>[^\n]*)"
+    rf"|(?:PS )?[A-Za-z]:\\[^\n>]{{0,120}}>[ \t]*(?P<b>[^\n]*)"
+    rf"|[$#%>+][ \t]+(?P<c>{_TOOLS}[^\n]*))$",
+    re.M,
+)
+_BANNER = re.compile(
+    r"^[ \t]*(?:==>[ \t]*(?P<file>[^\n]{1,80}?)[ \t]*<=="
+    rf"|(?P<mark>[=#*-])(?P=mark){{1,60}}[ \t]*(?P<host>{_HOST}):?[ \t]*(?P=mark){{2,60}})[ \t]*$",
+    re.M,
+)
+_NO_HOST = re.compile(r"(?i)(?:nvidia|lspci|lscpu|dmesg|topo|dcgm|nccl|gpu|nic|cuda|numa|legend)[\w-]*$|[^0-9]+$|\d+$")
+_NOISE = re.compile(
+    r"[ \t]*(?:```\w*|~~~\w*|[=_*#.~-]{3,}|# ?\(exit code:? ?\d+\)|--More--.*|\(END\)|\.\.\.|…)?[ \t]*$"
+)
+_PREFIXED = re.compile(rf"({_HOST}):(?: (.*))?$")
+_NO_PREFIX = re.compile(r"(?i)(?:NVRM|kern\w*|nvidia\S*|error|warn\w*|info|note|gpu\S*|nic\S*|\d+|\d{4}-\d\d-\d\dt.*)$")
+_FEW_HOSTS = 256
+
+
+@dataclass(frozen=True)
+class Section:
+    """One output: whose (None: of no tool that is known), its text, the line it begins on, the host if one is named."""
+
+    reader: Reader | None
+    text: str
+    line: int
+    host: str | None
+
+
+def sections(text: str) -> list[Section]:
+    """The sections of a cleaned text, in order; blank and ornamental stretches are left out."""
+    found: list[Section] = []
+    for host, part, line in _by_host(text):
+        found += list(_sections(part, line, host))
+    return found
+
+
+def read(section: Section) -> Parsed:
+    """What a section says; its unreadable lines are numbered as in the file, prompts are understood."""
+    if section.reader is None:
+        return Parsed(unreadable=_stranger(section))
+    parsed = section.reader.read(section.text)
+    lines = section.text.split("\n")
+    kept = tuple(
+        Unreadable(one.line + section.line - 1, one.why)
+        for one in parsed.unreadable
+        if not 0 < one.line <= len(lines) or not _understood(lines[one.line - 1])
+    )
+    return Parsed(parsed.readings, parsed.subjects, kept)
+
+
+def _understood(line: str) -> bool:
+    return bool(_NOISE.match(line) or PROMPT.match(line) or _BANNER.match(line))
+
+
+def _stranger(section: Section) -> tuple[Unreadable, ...]:
+    lines = [(number, line) for number, line in enumerate(section.text.split("\n")) if not _understood(line)]
+    if not lines:
+        return ()
+    first, words = lines[0]
+    more = f" and {len(lines) - 1} more lines" if len(lines) > 1 else ""
+    return (Unreadable(section.line + first, f"not the output of a tool that is known: {shown(words)}{more}"),)
+
+
+def _by_host(text: str) -> Iterator[tuple[str | None, str, int]]:
+    """The text of each host where every line carries its host's name (pdsh, clush, ansible); else the whole text."""
+    lines = text.split("\n")
+    filled = [line for line in lines if line.strip()]
+    heads = [_PREFIXED.match(line) for line in filled[:40]]
+    named = [head for head in heads if head and not _NO_PREFIX.match(head[1])]
+    if len(filled) < 4 or len(named) * 10 < len(heads) * 9:
+        yield None, text, 1
+        return
+    parts: dict[str, list[str]] = {}
+    for line in lines:
+        match = _PREFIXED.match(line)
+        if match:
+            parts.setdefault(match[1], []).append(match[2] or "")
+    if len(parts) > _FEW_HOSTS or sum(map(len, parts.values())) < 3 * len(parts) or len(parts) * 3 > len(filled):
+        yield None, text, 1
+        return
+    for host, own in parts.items():
+        first = next(number for number, line in enumerate(lines, 1) if line.startswith(f"{host}:"))
+        yield host, "\n".join(own), first
+
+
+@dataclass
+class _Mark:
+    at: int
+    readers: list[Reader]
+    host: str | None = None
+    prompt: bool = False
+    command: str = ""
+
+
+def _marks(text: str) -> list[_Mark]:
+    """Every place where something may begin, in order."""
+    by_line: dict[int, _Mark] = {}
+    for reader in readers():
+        for match in reader.BEGINS.finditer(text):
+            mark = by_line.setdefault(match.start(), _Mark(match.start(), []))
+            mark.readers.append(reader)
+    for match in PROMPT.finditer(text):
+        command = match["a"] or match["b"] or match["c"] or ""
+        by_line[match.start()] = _Mark(match.start(), [], match["host"], True, command.strip())
+    for match in _BANNER.finditer(text):
+        host = match["host"]
+        if match["file"] or (host and not _NO_HOST.match(host)):
+            by_line[match.start()] = _Mark(match.start(), [], host, True, match["file"] or host)
+    return [by_line[at] for at in sorted(by_line)]
+
+
+def _sections(text: str, first_line: int, host: str | None) -> Iterator[Section]:
+    start, closed = 0, 0
+    among: list[Reader] = []
+    begun = False
+
+    def section(end: int) -> Section | None:
+        body = text[start:end]
+        if not body.strip():
+            return None
+        reader = among[0] if len(among) == 1 else surest(body, tuple(among)) if among else _guess(body)
+        if reader is None and all(_understood(line) for line in body.split("\n")):
+            return None
+        return Section(reader, body, first_line + text.count("\n", 0, start), host)
+
+    for mark in _marks(text):
+        if mark.at < closed:
+            continue
+        if mark.prompt:
+            if not mark.command and mark.host in (None, host):
+                continue  # an empty prompt in the middle of an output
+            if found := section(mark.at):
+                yield found
+            start, among, begun, host = mark.at, [], False, mark.host or host
+            continue
+        common = [reader for reader in mark.readers if reader in among]
+        if not among:
+            if (begun or not _only_prompt(text[start : mark.at])) and (found := section(mark.at)):
+                yield found
+                start = mark.at
+            among, begun = mark.readers, True
+        elif not common or any(_restarts(reader, text, start, mark.at) for reader in common):
+            if found := section(mark.at):
+                yield found
+            start, among = mark.at, mark.readers
+        else:
+            continue
+        end = _closing(among, text, mark.at)
+        if end:
+            closed = end
+            if found := section(end):
+                yield found
+            start, among, begun = end, [], False
+    if found := section(len(text)):
+        yield found
+
+
+def _only_prompt(text: str) -> bool:
+    """Nothing but a prompt and blank lines: what follows is that command's output."""
+    return all(_understood(line) for line in text.split("\n"))
+
+
+def _guess(body: str) -> Reader | None:
+    reader = surest(body)
+    return reader if reader is not None and float(reader.recognise(body)) >= 0.5 else None
+
+
+def _restarts(reader: Reader, text: str, start: int, at: int) -> bool:
+    """Whether an output of the same kind begins anew: its first line stands here and stood above already."""
+    first: re.Pattern[str] | None = getattr(reader, "RESTARTS", None)
+    return first is not None and first.match(text, at) is not None and first.search(text, start, at) is not None
+
+
+def _closing(among: list[Reader], text: str, at: int) -> int:
+    """Where an output that closes itself (XML, JSON) ends; 0 for all others, and for one that was cut."""
+    for reader in among:
+        end = getattr(reader, "end", None)
+        if end is not None:
+            return int(end(text, at))
+    return 0

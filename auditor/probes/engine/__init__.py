@@ -1,0 +1,1 @@
+"""Runs the probes: processes, deadlines, samples, the record. The parent itself never calls the GPU driver."""

@@ -76,7 +76,9 @@ class ActionModule(ActionBase):
         answer = self._ask(**arguments)
         taken: dict = {}
         if answer.reason == "busy" and isinstance(answer.running, answers.Running) and self._abandoned(answer.running):
-            if answer.running.same:
+            if answer.running.nonce == arguments["nonce"]:  # ssh tried the start twice: it is this very probe
+                taken = {"nonce": answer.running.nonce}
+            elif answer.running.same:
                 taken = {"nonce": answer.running.nonce, "taken_over_from": answer.running.run}
             else:
                 self._ask(state="absent", folder=answer.folder)
@@ -94,7 +96,9 @@ class ActionModule(ActionBase):
         if not collect.RUN_ID.fullmatch(running.run):
             return False
         earlier = self._folder.parent / running.run
-        return collect.nonce(earlier, self._server) == running.nonce and not collect.driven(earlier)
+        if collect.nonce(earlier, self._server) != running.nonce:
+            return False
+        return earlier == self._folder or not collect.driven(earlier)
 
     def _meet(self) -> dict:
         """Accept the key of a server never met before, and note it as first use."""
@@ -116,6 +120,9 @@ class ActionModule(ActionBase):
             self._vars["ansible_python_interpreter"] = known.details["module_python"]
         late = time.monotonic() > float(known.details["deadline"])
         answer = self._ask(state="collected", folder=known.details["folder"], stop=late)
+        folder = str(known.details["folder"])
+        if late and not answer.finished and not answer.reason:  # told to stop, it must have
+            return self._ended("measure", "timed_out", "it did not stop when its time was over") | self._cleaned(folder)
         if not answer.finished and not answer.reason:
             if "silent_since" in known.details:
                 collect.note(self._folder, self._server, "measure", silent_since=None)
@@ -125,7 +132,7 @@ class ActionModule(ActionBase):
             outcome = self._ended("measure", *_no_record(answer), exit=answer.exit)
         else:
             outcome = self._kept(data, answer, late)
-        return outcome | self._cleaned(str(known.details["folder"]))
+        return outcome | self._cleaned(folder)
 
     def _kept(self, data: bytes, answer: Answer, late: bool) -> dict:
         digest = collect.keep_record(self._folder, self._server, data)

@@ -128,14 +128,22 @@ def of_server(case: Case, rows: tuple[Gpu, ...]) -> dict[str, float | None]:
 
 def largest_n(view: ServerView, metric: str, subject: str, dtype: str) -> float | None:
     """The figure of the 8192 cube when it was taken, else of the largest one (launch-bound sizes say little)."""
-    found: dict[float, float] = {}
+    chosen = at_8192(view, metric, subject, dtype)
+    return figure(chosen) if chosen is not None else None
+
+
+def at_8192(view: ServerView, metric: str, subject: str, dtype: str) -> Reading | None:
+    """The reading behind `largest_n`; all GPUs under load before one alone."""
+    best_place: tuple[bool, bool, float] | None = None
+    chosen = None
     for reading in view.all(metric, subject, dtype=dtype):
         n = reading.conditions.get("n", 0)
-        if isinstance(reading.value, (int, float)) and isinstance(n, (int, float)):
-            found.setdefault(float(n), float(reading.value))
-    if not found:
-        return None
-    return found[8192.0] if 8192.0 in found else found[max(found)]
+        if not is_number(reading.value) or not isinstance(n, (int, float)):
+            continue
+        place = (reading.conditions.get("load", "all") == "all", n == 8192, float(n))
+        if best_place is None or place > best_place:
+            best_place, chosen = place, reading
+    return chosen
 
 
 def best(view: ServerView, metric: str, subject: str, **conditions: str) -> float | None:

@@ -41,7 +41,7 @@ def virtualized(case: Case) -> Iterator[Finding]:
             "count": len(found.signs),
             "weight": found.weight,
             "families": len(found.families),
-            "ordered": N_("bare metal") if metal else N_("not said"),
+            "ordered": _ordered(case),
         },
         [sign.reading for sign in found.signs],
     )
@@ -171,6 +171,11 @@ def numa_hidden(case: Case) -> Iterator[Finding]:
 
 def _guest(case: Case) -> bool:
     return case.machine.level not in (signs.BARE, signs.METAL, signs.UNKNOWN, signs.CONTAINER)
+
+
+def _ordered(case: Case) -> str:
+    wanted = case.order.bare_metal if case.order else None
+    return {True: N_("bare metal"), False: N_("a virtual machine"), None: N_("not said")}[wanted]
 
 
 def _severity(found: Machine, metal: bool) -> Severity:

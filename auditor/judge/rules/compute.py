@@ -1,0 +1,208 @@
+"""How fast the GPUs calculate: against published figures, and against what the silicon can do at all.
+
+Lines against published figures find the server whose GPUs are all capped or counterfeit; one slow GPU among
+fast ones is found by its siblings (`rules/peers.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from auditor.catalog.model import Model
+from auditor.finding import Finding
+from auditor.judge import expectations
+from auditor.judge.case import Case, median
+from auditor.judge.expectations import Expectation
+from auditor.judge.figures import at_8192, figure
+from auditor.judge.rule import rule
+from auditor.judge.texts import N_, Text
+from auditor.records import Reading
+
+_SUSTAINED = "matmul_sustained_flops_per_second"
+_BOOST = "matmul_boost_flops_per_second"
+_PER_CLOCK = "matmul_flops_per_clock_per_sm"
+_DTYPES = ("bf16", "fp16", "tf32", "fp32", "fp8", "int8", "fp64")
+
+
+@rule
+def matmul_low(case: Case) -> Iterator[Finding]:
+    """The middle GPU's sustained rate lies below the lowest published for this model, its own spread included."""
+    if case.model is None:
+        return
+    worst: tuple[float, str, list[Reading], Expectation] | None = None
+    for dtype in _DTYPES:
+        readings = [r for gpu in case.gpus if (r := at_8192(case.view, _SUSTAINED, gpu, dtype)) is not None]
+        expected = expectations.matmul(case.catalog, case.model, dtype) if readings else None
+        if expected is None:
+            continue
+        ratio = median(figure(r) * (1 + 2 * (r.spread or 0.0)) for r in readings) / expected.value
+        if ratio < 1 - case.lines.achievable_margin.value and (worst is None or ratio < worst[0]):
+            worst = (ratio, dtype, readings, expected)
+    if worst is None:
+        return
+    ratio, dtype, readings, expected = worst
+    measured = median(figure(r) for r in readings)
+    yield case.finding(
+        "matmul-low",
+        "underperforming",
+        "review",
+        "server",
+        expected.basis,
+        expected.source,
+        {
+            "measured": measured,
+            "expected": expected.value,
+            "ratio": measured / expected.value,
+            "dtype": dtype,
+            "gpus": len(readings),
+            "model": case.model.name,
+        },
+        readings,
+    )
+
+
+@rule
+def implausible(case: Case) -> Iterator[Finding]:
+    """A rate no card of this model can reach: the model, the clock or the figure is not what it seems."""
+    for gpu in case.gpus:
+        model = case.identities[gpu].model
+        if model is None:
+            continue
+        for reading, limit in _limits(case, gpu, model):
+            if figure(reading) > limit:
+                name = case.view.one("gpu_identity_name", gpu)
+                yield case.finding(
+                    "figure-implausible",
+                    "unproven",
+                    "review",
+                    gpu,
+                    "contradiction",
+                    case.lines.rate_over_spec.source,
+                    {"measured": figure(reading), "expected": limit, "metric": reading.metric, "model": model.name},
+                    (reading, name),
+                )
+
+
+def _limits(case: Case, gpu: str, model: Model) -> Iterator[tuple[Reading, float]]:
+    for metric in (_SUSTAINED, _BOOST):
+        for reading in case.view.all(metric, gpu):
+            peak = model.peak(str(reading.conditions.get("dtype")))
+            if peak is not None:
+                yield reading, peak * case.lines.rate_over_spec.value
+
+
+@rule
+def per_clock_impossible(case: Case) -> Iterator[Finding]:
+    """More operations per counted clock and SM than the architecture has: the model cannot be what it claims."""
+    slack = 1 + case.lines.per_clock_over_formula.value
+    for gpu in case.gpus:
+        model = case.identities[gpu].model
+        if model is None:
+            continue
+        for reading in case.view.all(_PER_CLOCK, gpu):
+            formula = _formula(model, str(reading.conditions.get("dtype")))
+            if formula is not None and figure(reading) > formula * slack:
+                yield case.finding(
+                    "per-clock-impossible",
+                    "unproven",
+                    "review",
+                    gpu,
+                    "spec",
+                    case.lines.per_clock_over_formula.source,
+                    {
+                        "measured": figure(reading),
+                        "expected": formula,
+                        "dtype": reading.conditions.get("dtype"),
+                        "model": model.name,
+                    },
+                    (reading, case.view.one("gpu_identity_name", gpu)),
+                )
+
+
+def _formula(model: Model, dtype: str) -> float | None:
+    """FLOP per clock per SM of a dtype: the catalogue's FP16 figure times the ratio of the dense peaks."""
+    base, fp16, peak = model.fp16_flops_per_clk_per_sm, model.peak("fp16"), model.peak(dtype)
+    if not base or not fp16 or not peak:
+        return None
+    if dtype in ("fp32", "fp64"):
+        return None  # vector units run at another clock than the tensor peaks were published for
+    return base * peak / fp16
+
+
+@rule
+def wrong_results(case: Case) -> Iterator[Finding]:
+    """A product that comes out differently from run to run, or far from the reference."""
+    for gpu in case.gpus:
+        wrong = [r for r in case.view.all("matmul_mismatches_total", gpu) if figure(r) > 0]
+        if wrong:
+            yield case.finding(
+                "wrong-results",
+                "degraded",
+                "reject",
+                gpu,
+                "evidence",
+                "the same product on the same GPU is the same bit for bit (docs/method.md, matmul)",
+                {"count": sum(figure(r) for r in wrong), "dtype": wrong[0].conditions.get("dtype")},
+                wrong,
+            )
+
+
+_SLOW = (
+    "gpu-wrong-model",
+    "patched-name",
+    "geforce-as-datacenter",
+    "cmp-as-a100",
+    "figures-contradict-model",
+    "mig-sliced",
+    "vgpu-grid",
+    "software-slice",
+    "shared-gpu",
+    "power-brake",
+    "hw-thermal",
+    "hw-slowdown-only",
+    "power-capped",
+    "clock-locked",
+    "sw-thermal",
+)
+CAUSES = {
+    "matmul-low": _SLOW,
+    "figure-implausible": ("figures-contradict-model", "patched-name", "gpu-wrong-model"),
+    "per-clock-impossible": ("figures-contradict-model", "patched-name", "geforce-as-datacenter", "gpu-wrong-model"),
+    "wrong-results": ("memory-errors",),
+}
+
+TEXTS = {
+    "matmul-low": Text(
+        N_("The GPUs calculate too slowly"),
+        N_("{measured:TFLOPS} {dtype} sustained, median of {gpus:int} GPU(s)"),
+        N_("{expected:TFLOPS} at least on {model}"),
+        N_("All GPUs are slow together: capped, throttled, sliced, or not the model they claim to be."),
+        N_(
+            "The GPUs sustain {measured:TFLOPS} of the {expected:TFLOPS} that the slowest published {model} holds "
+            "({dtype}). Please remove the cap or replace the GPUs."
+        ),
+    ),
+    "figure-implausible": Text(
+        N_("A figure above what the model can do"),
+        N_("{measured:TFLOPS} ({metric})"),
+        N_("at most {expected:TFLOPS} on {model}"),
+        N_("The model, the clock or the figure is not what it seems; the figure is left out of ranking and averages."),
+        N_("{gpu} shows figures no {model} can reach. Please explain which card this is."),
+    ),
+    "per-clock-impossible": Text(
+        N_("More work per clock than the architecture has"),
+        N_("{measured:FLOP/clk/SM} ({dtype})"),
+        N_("at most {expected:FLOP/clk/SM} on {model}"),
+        N_("Work per counted clock is a property of the design. This is another chip, or the count was tampered with."),
+        N_(
+            "{gpu} does {measured:FLOP/clk/SM} where {model} has {expected:FLOP/clk/SM}. Please say which chip this is."
+        ),
+    ),
+    "wrong-results": Text(
+        N_("The GPU calculates wrongly"),
+        N_("{count:int} elements differed between repeats ({dtype})"),
+        N_("the same result bit for bit"),
+        N_("Silent data corruption: training on this GPU cannot be trusted."),
+        N_("{gpu} gives different results for the same product. Please replace it."),
+    ),
+}

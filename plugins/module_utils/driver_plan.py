@@ -145,10 +145,11 @@ def _packages(facts: Mapping[str, Any], branch: int, flavour: str) -> Plan:
     if family in ("ubuntu22", "ubuntu24"):
         suffix = "-server-open" if flavour == "open" else "-server"
         prebuilt = f"linux-modules-nvidia-{branch}{suffix}-{kernel}"
-        if secure_boot and not facts.get("signed_modules"):
+        signed = prebuilt in (facts.get("signed_modules") or ())
+        if secure_boot and not signed:
             return _secure_boot()
         built_here = [f"nvidia-dkms-{branch}{suffix}", f"linux-headers-{kernel}"]
-        packages = ([prebuilt] if facts.get("signed_modules") else built_here) + [
+        packages = ([prebuilt] if signed else built_here) + [
             f"nvidia-kernel-common-{branch}-server",
             f"libnvidia-compute-{branch}-server",
             f"nvidia-compute-utils-{branch}-server",

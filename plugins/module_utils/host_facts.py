@@ -28,8 +28,8 @@ _HELD = re.compile(r"nvidia|cuda-drivers|datacenter-gpu-manager")
 _NVSWITCH = ("0x1ac0", "0x1ac2", "0x1af1", "0x22a0", "0x22a1", "0x22a3", "0x22a4")
 
 
-def run_program(argv: Sequence[str]) -> Tuple[int, str]:
-    """Exit status and output of a program, at most 10 s; 127 where it is not there."""
+def run_program(argv: Sequence[str], errors: bool = False, seconds: float = 10.0) -> Tuple[int, str]:
+    """Exit status and output of a program (`errors`: with what it says on stderr); 127 where it is not there."""
     path = shutil.which(argv[0], path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin")
     if path is None:
         return 127, ""
@@ -38,8 +38,8 @@ def run_program(argv: Sequence[str]) -> Tuple[int, str]:
             [path, *argv[1:]],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=10,
+            stderr=subprocess.STDOUT if errors else subprocess.DEVNULL,
+            timeout=seconds,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
@@ -74,6 +74,7 @@ def gather(root: str = "/", run: Run = run_program) -> Dict[str, Any]:
         "provider_managed": [word for path, word in _PROVIDER_SIGNS if _exists(root, path)],
         "runfile_installer": next((path for path in _RUNFILE_SIGNS if _exists(root, path)), None),
         "secure_boot": _secure_boot(root),
+        "signed_modules": _signed_modules(run, manager, kernel),
         "kernel_headers": _exists(root, "/lib/modules/%s/build" % kernel),
         "nouveau": _exists(root, "/sys/module/nouveau"),
         "fabric_manager": _first(installed, r"nvidia-fabric-?manager.*"),
@@ -185,6 +186,14 @@ def _first(installed: Dict[str, str], pattern: str) -> Optional[str]:
 def _held(run: Run, manager: Optional[str]) -> List[str]:
     argv = {"apt": ["apt-mark", "showhold"], "dnf": ["dnf", "-q", "-C", "versionlock", "list"]}.get(manager or "")
     return [line for line in run(argv)[1].split() if _HELD.search(line)] if argv else []
+
+
+def _signed_modules(run: Run, manager: Optional[str], kernel: str) -> List[str]:
+    """Ubuntu's ready-made modules for the running kernel, signed with a key that Secure Boot knows."""
+    if manager != "apt":
+        return []
+    names = run(["apt-cache", "pkgnames", "linux-modules-nvidia-"])[1].split()
+    return sorted(name for name in names if name.endswith("-" + kernel))
 
 
 def _secure_boot(root: str) -> Optional[bool]:

@@ -78,8 +78,30 @@ def refusal(done: Simulated, wanted: Sequence[str]) -> Optional[str]:
     for name, old, new in done.upgraded:
         if _STACK.search(name):
             return "it would change %s from %s to %s" % (name, old, new)
+    unequal = _unequal(done.new)
+    if unequal:
+        return unequal
     asked = {re.split(r"[=:]", package)[0] for package in wanted}
     for name, version in done.new:
         if _KERNEL.search(name) and name not in asked:
             return "it would bring another kernel: %s %s" % (name, version)
     return None
+
+
+def _unequal(new: Sequence[Tuple[str, str]]) -> Optional[str]:
+    """The fabric manager must equal the driver to the last digit, else CUDA ends with error 802."""
+    managers = {name: _upstream(version) for name, version in new if re.match(r"nvidia-fabric-?manager", name)}
+    drivers = {name: _upstream(version) for name, version in new if _DRIVER.match(name)}
+    for manager, version in managers.items():
+        for name, other in drivers.items():
+            if version != other:
+                return "%s would be %s but %s %s: they must be equal" % (manager, version, name, other)
+    return None
+
+
+_DRIVER = re.compile(r"libnvidia-compute-\d|nvidia-driver-cuda$|nvidia-kernel-common-\d")
+
+
+def _upstream(version: str) -> str:
+    """A package's version without epoch and packaging."""
+    return re.sub(r"^\d+:", "", version).split("-")[0]

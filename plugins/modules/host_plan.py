@@ -62,12 +62,17 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.host_facts import gather, run_program
 
 
+def _spoken(argv):
+    """A package manager's answer with its errors; the first look at a cold cache may take a minute."""
+    return run_program(argv, errors=True, seconds=120.0)
+
+
 def simulated(plan):
     """The plan, turned into a refusal when the package manager would do more than what was asked."""
     if plan.action != "install":
         return plan
     ask = simulation.apt if plan.family == "apt" else simulation.dnf
-    why = simulation.refusal(ask(plan.first + plan.packages, run_program), plan.packages)
+    why = simulation.refusal(ask(plan.first + plan.packages, _spoken), plan.packages)
     return plan._replace(action="refuse", reason=why) if why else plan
 
 

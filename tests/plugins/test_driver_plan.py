@@ -75,9 +75,11 @@ def test_ubuntu_takes_the_server_packages_of_its_archive():
 
 def test_signed_modules_make_secure_boot_no_obstacle():
     """Where the archive has a signed module for this kernel, it is taken instead of a build."""
-    got = plan(server(secure_boot=True, signed_modules=True))
-    assert got.action == "install" and "linux-modules-nvidia-580-server-open-6.8.0-51-generic" in got.packages
+    ready = "linux-modules-nvidia-580-server-open-6.8.0-51-generic"
+    got = plan(server(secure_boot=True, signed_modules=[ready]))
+    assert got.action == "install" and ready in got.packages
     assert not any("dkms" in name for name in got.packages)
+    assert plan(server(secure_boot=True, signed_modules=[ready.replace("580", "535")])).action == "refuse"
 
 
 def test_debian_pins_the_branch_first():

@@ -75,3 +75,11 @@ def test_dnf_without_a_package_is_an_error():
 def test_the_kernel_that_was_asked_for_is_no_surprise():
     """A wanted package is not refused for its name."""
     assert refusal(Simulated((("kernel", "5"),), (), ()), ["kernel"]) is None
+
+
+def test_a_fabric_manager_unequal_to_the_driver_is_refused():
+    """The pair must agree to the last digit, epoch and packaging aside."""
+    equal = (("libnvidia-compute-580-server", "580.95.05-0ubuntu1"), ("nvidia-fabricmanager-580", "580.95.05-1"))
+    assert refusal(Simulated(equal, (), ()), WANTED) is None
+    apart = (*equal[:1], ("nvidia-fabricmanager-580", "580.82.07-1"))
+    assert "580.82.07 but libnvidia-compute-580-server 580.95.05" in refusal(Simulated(apart, (), ()), WANTED)

@@ -1,0 +1,103 @@
+"""Makes a machine of the test fleet look like a rented GPU server to package managers.
+
+`modprobe` and `systemctl` are recording stand-ins (no kernel module can be loaded there, no systemd runs); apt, dpkg,
+dnf and rpm are real. Ubuntu and Rocky are played by their os-release over Debian's tools.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tests.fleet import Fleet
+
+UBUNTU = 'ID=ubuntu\nVERSION_ID="24.04"\nPRETTY_NAME="Ubuntu 24.04 LTS"\n'
+DEBIAN = 'ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n'
+ROCKY = 'ID=rocky\nVERSION_ID="9.4"\nPRETTY_NAME="Rocky Linux 9.4"\n'
+
+_MODPROBE = """#!/bin/sh
+echo "modprobe $*" >> /srv/calls
+[ -e /srv/needs-reboot ] && { echo "modprobe: FATAL: Module nvidia not found" >&2; exit 1; }
+mkdir -p /sys/module/nvidia && echo 580.95.05 > /sys/module/nvidia/version
+"""
+_SYSTEMCTL = """#!/bin/sh
+echo "systemctl $*" >> /srv/calls
+case "$1" in
+  show) printf "Id=%s\nLoadState=loaded\nActiveState=inactive\nSubState=dead\nUnitFileState=enabled\n" "$2" ;;
+  is-enabled) echo enabled ;;
+  *) : ;;
+esac
+"""
+
+
+def rent(
+    fleet: Fleet,
+    server: str,
+    repository: Path,
+    *,
+    release: str = UBUNTU,
+    devices: tuple[str, ...] = ("2330",),
+    switches: int = 0,
+) -> None:
+    """A fresh machine with NVIDIA devices on its bus and this repository as its only source of packages."""
+    fleet.reboot(server)
+    root = fleet.root(server)
+    shutil.copytree(repository, root / "srv/repository", ignore=shutil.ignore_patterns("build", "top", "*.spec"))
+    (root / "srv/os-release").write_text(release)
+    for number, device in enumerate(devices):
+        _function(root, f"0000:0{number}:00.0", device, "0x030200")
+    for number in range(switches):
+        _function(root, f"0000:8{number}:00.0", "22a3", "0x068000")
+    for path, text in (("modprobe", _MODPROBE), ("systemctl", _SYSTEMCTL)):
+        (root / "srv" / path).write_text(text)
+        (root / "srv" / path).chmod(0o755)
+    done = fleet.ssh(server, "sudo sh -s", input=_PREPARE, stdin=None)
+    assert done.returncode == 0, done.stderr
+
+
+def calls(fleet: Fleet, server: str) -> list[str]:
+    """What the stand-ins were asked to do; questions (`systemctl show`) do not count."""
+    path = fleet.root(server) / "srv/calls"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [line for line in lines if not line.startswith(("systemctl show", "systemctl is-"))]
+
+
+def installed(fleet: Fleet, server: str) -> dict[str, str]:
+    """The machine's packages by name with their version, as dpkg knows them."""
+    text = fleet.ssh(server, "dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Version}\\n' 2>/dev/null").stdout
+    return {row[1]: row[2] for row in map(str.split, text.splitlines()) if len(row) == 3 and row[0] == "ii"}
+
+
+def _function(root: Path, address: str, device: str, kind: str) -> None:
+    folder = root / "srv/devices" / address
+    folder.mkdir(parents=True)
+    for name, text in (("vendor", "0x10de"), ("device", f"0x{device}"), ("class", kind)):
+        (folder / name).write_text(text + "\n")
+
+
+_PREPARE = """
+set -e
+mkdir -p /srv/module /srv/devices /run/systemd/system
+mount --bind /srv/devices /sys/bus/pci/devices
+mount --bind /srv/module /sys/module
+rm -f /etc/os-release; cp /srv/os-release /etc/os-release
+for name in modprobe systemctl; do
+  mkdir -p /usr/local/sbin; cp /srv/$name /usr/local/sbin/$name
+  for at in /usr/bin/$name /usr/sbin/$name; do if [ -e $at ]; then rm -f $at; cp /srv/$name $at; fi; done
+done
+mkdir -p /var/lib/dpkg/info /var/lib/dpkg/updates /var/lib/dpkg/triggers /var/lib/dpkg/alternatives
+touch /var/lib/dpkg/status /var/lib/dpkg/available
+mkdir -p /var/lib/apt/lists/partial /var/cache/apt/archives/partial /var/log/apt
+mkdir -p /var/lib/rpm /var/cache/dnf /var/lib/dnf
+rm -rf /etc/apt/sources.list /etc/apt/sources.list.d /etc/apt/apt.conf.d
+mkdir -p /etc/apt/sources.list.d /etc/apt/apt.conf.d
+if [ -e /srv/repository/Packages ]; then
+  echo 'deb [trusted=yes] file:/srv/repository ./' > /etc/apt/sources.list
+  apt-get -qq -o APT::Sandbox::User=root update
+  echo 'APT::Sandbox::User "root";' > /etc/apt/apt.conf.d/99test
+else
+  mkdir -p /etc/yum.repos.d
+  printf '[test]\\nname=test\\nbaseurl=file:///srv/repository\\ngpgcheck=0\\nenabled=1\\n' > /etc/yum.repos.d/test.repo
+  rm -f /usr/bin/apt-get
+fi
+"""

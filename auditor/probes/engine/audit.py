@@ -81,6 +81,7 @@ class Audit:
         self._measuring = 0.0
         self._behind = 0.0
         self._plan = {p.key: budget.wanted(p, wishes.profile, wishes.soak_seconds) for p in wishes.probes}
+        self._planned = sum(self._plan.values())
 
     # --- the whole --------------------------------------------------------------------------------------------
 
@@ -531,7 +532,7 @@ class Audit:
         return path
 
     def _percent(self) -> float:
-        return budget.percent(self._behind, {**self._plan, "": self._behind})
+        return 100.0 * min(1.0, self._behind / self._planned) if self._planned else 100.0
 
     def _starting(self) -> bool:
         return any(seat.pending for seat in self._the_seats.everyone)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Dict, Optional
+from typing import Optional
 
 from .catalogue import Probe
 
@@ -36,8 +36,3 @@ def grace(share: float) -> float:
     """How long after its time a probe may go on before its worker is taken for hung."""
     return min(_LARGEST_GRACE, max(_SMALLEST_GRACE, 0.5 * share))
 
-
-def percent(done: float, plan: Dict[str, float]) -> float:
-    """Of the planned seconds, how many are behind us."""
-    total = sum(plan.values())
-    return 100.0 * min(1.0, done / total) if total else 100.0

@@ -26,10 +26,10 @@ if [ "$what" = audit ]; then
         "$bin/pip" install -q --retries 1 --extra-index-url "$AUDIT_TORCH_CPU_INDEX" torch==2.13.0
     fi
     echo "setup: fetching the auditor's own requirements (about 60 MB)"
-    "$bin/pip" install -q -e .
+    PYTHONWARNINGS=ignore "$bin/pip" install -q -e .
     touch .venv/.audit
 else
     echo "setup: fetching the tests' requirements (about 80 MB)"
-    "$bin/pip" install -q -e '.[test]'
+    PYTHONWARNINGS=ignore "$bin/pip" install -q -e '.[test]'
     touch .venv/.test
 fi

@@ -54,11 +54,16 @@ class Desk:
         """No samples: the bench measures without a sampler beside it."""
         yield SimpleNamespace(rows=[], hertz=0.0)
 
-    def reading(self, quantity: str, value: Any, *facts: Any, source: str = "measured", **conditions: Any) -> Reading:
+    def reading(
+        self,
+        quantity: str,
+        value: Any,
+        spread: float | None = None,
+        n: int | None = None,
+        stable: bool | None = None,
+        source: str = "measured",
+        **conditions: Any,
+    ) -> Reading:
         """A reading as the engine makes it."""
-        spread, n, stable = (*facts, None, None, None)[:3]
-        n = conditions.pop("n_repeats", n)
-        return Reading(
-            self.key, f"{self.key}_{quantity}", self.subject, value, source,
-            {name.rstrip("_"): given for name, given in conditions.items()}, spread, n, stable,
-        )  # fmt: skip
+        named = {name.rstrip("_"): given for name, given in conditions.items()}
+        return Reading(self.key, f"{self.key}_{quantity}", self.subject, value, source, named, spread, n, stable)

@@ -27,6 +27,8 @@ SIZE = 256 * MIB
 _SWEEP = tuple(4096 << (2 * step) for step in range(10))  # 4 KiB ... 1 GiB
 _SECONDS = 0.15
 STABLE = 0.03
+STABLE_PAGEABLE = 0.15
+"""The driver copies pageable memory through a small buffer with the CPU: it varies with all the server does."""
 
 
 def applies(context: Any) -> Optional[str]:
@@ -68,21 +70,24 @@ class _Pair:
         """One copy down."""
         self.host_down.copy_(self.gpu_down, non_blocking=True)
 
-    def both(self) -> None:
-        """Eight copies each way at once, each direction on its own stream; the current stream waits for both."""
+    def both(self) -> float:
+        """Bytes per second of both directions together: each direction's own rate on its own stream, summed."""
         import torch
 
-        here = torch.cuda.current_stream()
+        copies = max(2, int(_SECONDS * 40e9 / self.host_up.numel()))
+        marks = []
+        torch.cuda.synchronize()
         for stream, copy in zip(self.streams, (self.h2d, self.d2h)):
-            stream.wait_stream(here)
             with torch.cuda.stream(stream):
-                for _ in range(_BOTH):
+                begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                begin.record()
+                for _ in range(copies):
                     copy()
-        for stream in self.streams:
-            here.wait_stream(stream)
-
-
-_BOTH = 8
+                end.record()
+                marks.append((begin, end))
+        torch.cuda.synchronize()
+        seconds = [begin.elapsed_time(end) / 1e3 for begin, end in marks]
+        return float(sum(copies * self.host_up.numel() / each for each in seconds))
 
 
 @contextlib.contextmanager
@@ -102,30 +107,33 @@ def _buffers(size: int, node: Optional[int]) -> Iterator[_Pair]:
 
 
 def _in_turns(context: Any, pair: _Pair, numa: str, size: int) -> Iterator[Reading]:
-    calls: Dict[str, Callable[[], None]] = {"h2d": pair.h2d, "d2h": pair.d2h, "both": pair.both}
+    rates: Dict[str, Callable[[], spread.Repeats]] = {
+        "h2d": lambda: rate_of(pair.h2d, size),
+        "d2h": lambda: rate_of(pair.d2h, size),
+        "both": lambda: spread.of([pair.both() for _ in range(2)], STABLE),
+    }
     for load in ("alone", "all") if context.ranks > 1 else ("alone",):
         context.barrier()
         with context.turn() if load == "alone" else contextlib.nullcontext():
-            for direction, call in calls.items():
+            for direction, rate in rates.items():
                 if load == "all":
                     context.barrier()
-                yield _measured(context, call, direction, size, memory="pinned", numa=numa, load=load)
+                yield _reading(context, rate, direction, size, memory="pinned", numa=numa, load=load)
             if load == "alone" and numa != "far":
                 yield from _links(context, pair)
 
 
-def _measured(context: Any, call: Callable[[], None], direction: str, size: int, **what: Any) -> Reading:
-    moved = size * (2 * _BOTH if direction == "both" else 1)
-    _, rate = spread.steady(lambda: (None, rate_of(call, moved)))
+def _reading(context: Any, measure: Callable[[], spread.Repeats], direction: str, size: int, **what: Any) -> Reading:
+    _, rate = spread.steady(lambda: (None, measure()))
     return context.reading(  # type: ignore[no-any-return]
         "bytes_per_second", rate.value, rate.spread, rate.n, rate.stable, direction=direction, bytes=size, **what
     )
 
 
-def rate_of(call: Callable[[], None], moved: int, seconds: float = _SECONDS) -> spread.Repeats:
+def rate_of(call: Callable[[], Any], moved: int, limit: float = STABLE, seconds: float = _SECONDS) -> spread.Repeats:
     """Bytes per second over back-to-back calls after one to warm up, by the GPU's events."""
     ends = laps.run(call, "cuda", seconds=seconds, calls=4).device
-    each = spread.of([moved / (end - begin) for begin, end in zip(ends[1:], ends[2:])], STABLE)
+    each = spread.of([moved / (end - begin) for begin, end in zip(ends[1:], ends[2:])], limit)
     return each._replace(value=moved * (len(ends) - 2) / (ends[-1] - ends[1]))
 
 
@@ -157,7 +165,8 @@ def _pageable(context: Any, pair: _Pair, node: Optional[int], numa: str, size: i
     with context.turn(), pinned.buffer(size, node, pin=False) as host:
         part = pair.gpu_up[:size]
         for direction, call in (("h2d", lambda: part.copy_(host)), ("d2h", lambda: host.copy_(part))):
-            yield _measured(context, call, direction, size, memory="pageable", numa=numa, load="alone")
+            measure = lambda call=call: rate_of(call, size, STABLE_PAGEABLE)  # noqa: E731
+            yield _reading(context, measure, direction, size, memory="pageable", numa=numa, load="alone")
 
 
 def _sweep(context: Any, numa: str, node: Optional[int]) -> Iterator[Reading]:
@@ -171,7 +180,7 @@ def _sweep(context: Any, numa: str, node: Optional[int]) -> Iterator[Reading]:
                 return
             part = _Part(whole, size)
             for direction, call in (("h2d", part.h2d), ("d2h", part.d2h)):
-                rate = rate_of(call, size, 0.03)
+                rate = rate_of(call, size, seconds=0.03)
                 yield context.reading(
                     "bytes_per_second", rate.value, rate.spread, rate.n,
                     direction=direction, bytes=size, memory="pinned", numa=numa, load="alone",

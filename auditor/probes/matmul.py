@@ -181,7 +181,7 @@ def _boost_readings(desk: _Desk, part: Part, samples: List[float]) -> List[Readi
     return [
         desk.context.reading(
             "boost_flops_per_second", rate.value, rate.spread, rate.n, rate.stable,
-            dtype=part.dtype, n=desk.at_hand().n, load=load,
+            dtype=part.dtype, n_=desk.at_hand().n, load=load,
         )
     ]  # fmt: skip
 
@@ -197,7 +197,7 @@ def _sustained_readings(
     desk: _Desk, part: Part, samples: List[Tuple[rates.Sustained, Optional[float]]]
 ) -> List[Reading]:
     (result, watts), reading, product = samples[0], desk.context.reading, desk.at_hand()
-    what: Dict[str, Any] = {"dtype": part.dtype, "n": product.n}
+    what: Dict[str, Any] = {"dtype": part.dtype, "n_": product.n}
     two = spread.of([result.rate, result.next_rate])
     readings = [
         reading(
@@ -229,7 +229,7 @@ def _clock(desk: _Desk, part: Part) -> counted.Counted:
 
 
 def _clock_readings(desk: _Desk, part: Part, samples: List[counted.Counted]) -> List[Reading]:
-    found, what = samples[0], {"dtype": part.dtype, "n": desk.at_hand().n}
+    found, what = samples[0], {"dtype": part.dtype, "n_": desk.at_hand().n}
     each = spread.of(found.per_clock)
     return [
         desk.context.reading(
@@ -246,7 +246,9 @@ def _sweep(desk: _Desk, part: Part) -> spread.Repeats:
 def _sweep_readings(desk: _Desk, part: Part, samples: List[spread.Repeats]) -> List[Reading]:
     rate = samples[0]
     # Spread of single calls while the clock falls: told, but no ground for doubt in the mean.
-    return [desk.context.reading("sweep_flops_per_second", rate.value, rate.spread, rate.n, dtype=part.dtype, n=part.n)]
+    return [
+        desk.context.reading("sweep_flops_per_second", rate.value, rate.spread, rate.n, dtype=part.dtype, n_=part.n)
+    ]
 
 
 def _best(desk: _Desk, part: Part) -> Tuple[products.Product, float]:
@@ -256,7 +258,7 @@ def _best(desk: _Desk, part: Part) -> Tuple[products.Product, float]:
 
 def _best_readings(desk: _Desk, part: Part, samples: List[Tuple[products.Product, float]]) -> List[Reading]:
     product, rate = samples[0]
-    shape = {"m": product.m, "n": product.n, "k": product.k}
+    shape = {"m": product.m, "n_": product.n, "k": product.k}
     return [desk.context.reading("best_flops_per_second", rate, dtype=part.dtype, **shape)]
 
 

@@ -53,8 +53,9 @@ def run(context: Any) -> Iterator[Reading]:
             load.stretch(min(STRETCH, seconds - load.seconds))
             if load.seconds < seconds:
                 yield from load.readings()
-    yield from load.readings()
-    load.series()
+    if load.calls:
+        yield from load.readings()
+        load.series()
 
 
 class _Load:
@@ -99,7 +100,7 @@ class _Load:
     def readings(self) -> Iterator[Reading]:
         """All figures over the load so far."""
         reading, watch = self.context.reading, self.watch
-        what = {"dtype": self.product.dtype, "n": self.product.n}
+        what = {"dtype": self.product.dtype, "n_": self.product.n}
         total = self.calls * self.product.operations
         for window, rate in (("first", self.first), ("last", self.last), ("all", total / self.seconds)):
             yield reading("flops_per_second", rate, window=window, **what)
@@ -127,7 +128,7 @@ class _Load:
         watts = watch.tracks["watts"]
         if watts.count:
             joules = watts.mean * self.seconds
-            yield reading("flops_per_joule", total / joules, dtype=self.product.dtype, n=self.product.n)
+            yield reading("flops_per_joule", total / joules, dtype=self.product.dtype, n_=self.product.n)
         if self.margin is not None:
             yield reading("slowdown_margin_celsius", self.margin, source=driver)
         yield from _traffic(self.context, watch)

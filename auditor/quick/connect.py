@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import socket
 from functools import partial
 from pathlib import Path
@@ -46,6 +47,17 @@ class Way(msgspec.Struct, frozen=True):
     options: tuple[str, ...] = ()
     accepted: frozenset[str] = frozenset()
     seconds: float = 15.0
+
+
+def ssh_line(target: Target, way: Way) -> str:
+    """The ssh command a person would type to get to the same place."""
+    words = ["ssh"]
+    words += ["-F", str(way.config)] if way.config else []
+    words += ["-p", str(target.port)] if target.port and target.port != 22 else []
+    words += ["-i", str(way.key)] if way.key else []
+    words += ["-J", way.jump] if way.jump else []
+    words.append(f"{target.user}@{target.host}" if target.user else target.host)
+    return shlex.join(words)
 
 
 class SshLink:

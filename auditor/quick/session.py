@@ -244,7 +244,11 @@ class Session:
         if self._stop.is_set() and self._stop_sent is not None:
             kept = "what it had measured was kept" if self._kept else "it had nothing to hand over yet"
             return Outcome("measure", "stopped", f"stopped after {time.monotonic() - self._began:.0f} s; {kept}")
-        return Outcome("done") if self._kept else outcome.without_record(_fit(self._closing))
+        if not self._kept:
+            return outcome.without_record(_fit(self._closing))
+        if self._started and self._started.torch is None:
+            return Outcome("done", "no_torch", "no interpreter with torch was found there")
+        return Outcome("done")
 
     def _no_python(self, link: Link) -> End:
         """Why no Python could be used there, asked with nothing but a shell."""

@@ -25,12 +25,6 @@ class Target(msgspec.Struct, frozen=True):
     port: int | None = None
     name: str = ""
 
-    @property
-    def ssh(self) -> str:
-        """The command a person would type to get there."""
-        where = f"{self.user}@{self.host}" if self.user else self.host
-        return f"ssh -p {self.port} {where}" if self.port and self.port != 22 else f"ssh {where}"
-
 
 def parse(texts: Sequence[str], port: int | None = None, user: str | None = None) -> list[Target]:
     """All targets, each with a name of its own.

@@ -39,9 +39,9 @@ def main() -> int:
             f"wheelhouse: pip ended with {done.returncode}; is there a torch {wishes.torch} for Python {wishes.python}?"
         )
         return 1
-    print(
-        f"wheelhouse: {len(list(wishes.folder.glob('*.whl')))} wheels, {size / 1e9:.2f} GB. Use: -e audit_wheelhouse={wishes.folder}"
-    )
+    wheels = list(wishes.folder.glob("*.whl"))
+    size = sum(wheel.stat().st_size for wheel in wheels)
+    print(f"wheelhouse: {len(wheels)} wheels, {size / 1e9:.2f} GB. Use: -e audit_wheelhouse={wishes.folder}")
     return 0
 
 

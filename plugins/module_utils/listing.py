@@ -2,9 +2,9 @@
 # What an audit could have left on a server, listed before and after it.
 """The proof that clean-up cleaned: two listings of everything an audit can touch, taken by the same code.
 
-Standard library only, Python >= 3.8. Listed are names of ours wherever an audit may write, processes that run out of such a
-folder, listening sockets, packages of the driver stack, package sources, loaded driver modules. Other people's files are not
-listed: they come and go by themselves, and they are not our business.
+Standard library only, Python >= 3.8. Listed are names of ours wherever an audit may write, processes that run out of
+such a folder, listening sockets, packages of the driver stack, package sources, loaded driver modules. Other people's
+files are not listed: they come and go by themselves, and they are not our business.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _processes() -> List[str]:
         except (OSError, IndexError):
             continue
         if any(_OURS.match(part) for word in words[:3] for part in os.fsdecode(word).split("/")):
-            found.append(os.fsdecode(b" ".join(words[:2]))[:120])
+            found.append(os.fsdecode(b" ".join(words[:2]))[:300])
     return sorted(found)
 
 

@@ -9,14 +9,14 @@ socket in our directory, ended with it (not in quick). Levels 2 and 3 take whole
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
 import time
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Iterator, List, Optional, Tuple
 
+from auditor.probes.engine import programs
 from auditor.records import Reading
 
 KEY = "dcgm"
@@ -90,19 +90,19 @@ def run(context: Any) -> Iterator[Reading]:
     yield context.reading("host_engine", engine.owner, source=SOURCE)
 
 
-def diag(level: int, host: Optional[str], folder: str, seconds: float) -> Tuple[int, str, str]:
-    """Run `dcgmi diag`; raises TimeoutError after `seconds`, the child and its tree ended."""
+def diag(level: int, host: Optional[str], folder: str, seconds: float) -> programs.Ended:
+    """Run `dcgmi diag`.
+
+    Raises:
+        TimeoutError: it did not end within `seconds`; then it and its tree are ended.
+    """
     argv = [str(shutil.which("dcgmi")), "diag", "-r", str(level), "-j"]
     if host:
         argv += ["--host", host]
-    child = _start(argv, folder)
-    try:
-        out, err = child.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        end(child)
-        raise TimeoutError("dcgmi diag -r %d did not end within %.0f s" % (level, seconds)) from None
-    code = child.returncode if child.returncode >= 0 else 128 - child.returncode
-    return code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+    done = programs.run(argv, folder, seconds)
+    if done is None:
+        raise TimeoutError("dcgmi diag -r %d did not end within %.0f s" % (level, seconds))
+    return done
 
 
 def meaning(code: int, text: str) -> str:
@@ -136,13 +136,13 @@ def host_engine(folder: str) -> Iterator[Engine]:
     path = os.path.join(folder, "dcgm.sock")
     argv = [program, "-n", "-d", path, "--pid", os.path.join(folder, "dcgm.pid"), "--home-dir", folder]
     argv += ["-f", os.path.join(folder, "dcgm.log"), "--log-level", "ERROR"]
-    child = _start(argv, folder, subprocess.DEVNULL)
+    child = programs.start(argv, folder, subprocess.DEVNULL)
     try:
         if not _comes_up(path, child, 20.0):
             raise HostEngineAbsent("our own DCGM host engine did not come up (exit %s)" % child.poll())
         yield Engine("unix://" + path, "ours")
     finally:
-        end(child)
+        programs.end(child)
 
 
 def running(proc_unix: str = "/proc/net/unix") -> Optional[str]:
@@ -198,40 +198,12 @@ def watching(context: Any) -> Iterator[None]:
         return
     argv = [str(shutil.which("dcgmi")), "dmon", "-e", SAMPLED, "-d", "1000"]
     with tempfile.TemporaryFile(dir=str(context.directory)) as out:  # a pipe that nobody reads would fill and stop it
-        child = _start(argv + (["--host", engine] if engine else []), str(context.directory), out)
+        child = programs.start(argv + (["--host", engine] if engine else []), str(context.directory), out)
         try:
             yield
         finally:
-            end(child)
+            programs.end(child)
             out.seek(0)
             text = out.read().decode("utf-8", "replace")
             if text.strip():
                 context.attach("dcgmi-dmon.txt", text)
-
-
-def _start(argv: List[str], folder: str, out: Any = subprocess.PIPE) -> "subprocess.Popen[bytes]":
-    environment: Dict[str, str] = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "HOME": folder}
-    return subprocess.Popen(  # noqa: S603  # fixed argv
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=out,
-        stderr=subprocess.PIPE if out == subprocess.PIPE else subprocess.DEVNULL,
-        cwd=folder,
-        env=environment,
-        start_new_session=True,
-    )
-
-
-def end(child: "subprocess.Popen[bytes]") -> None:
-    """End a child and what it started: asked first, killed after two seconds."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if child.poll() is not None and number == signal.SIGTERM:
-            continue
-        try:
-            os.killpg(child.pid, number)
-        except ProcessLookupError:
-            return
-        try:
-            child.wait(timeout=2.0)
-        except subprocess.TimeoutExpired:
-            continue

@@ -10,9 +10,8 @@ import ctypes
 import os
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from auditor.probes.engine.nvml import NvmlRefusal
-
 from auditor.probes.engine import kernel_log
+from auditor.probes.engine.nvml import NvmlRefusal
 from auditor.records import Reading
 
 KEY = "gpu_health"
@@ -56,7 +55,7 @@ BLACKWELL_FIELDS = {
     221: "symbol",
 }
 MAX_LINKS = 18
-FAULTS = {15: "gpu_lost", 16: "reset_required", 17: "os_blocked", 18: "driver_mismatch", 999: "unknown_error"}
+FAULTS = ("gpu_lost", "reset_required", "os_blocked", "driver_mismatch", "unknown_error")
 
 Counter = Tuple[str, str, Tuple[Tuple[str, str], ...]]  # quantity, subject, conditions
 _BEFORE: Dict[str, Any] = {}
@@ -88,7 +87,7 @@ def finish(context: Any) -> Iterator[Reading]:
     for reading in differences(context, _BEFORE.get("counters", {}), counters(context, "/sys")):
         yield reading
     for gpu in context.gpus:
-        known = _BEFORE["state"].get(gpu.index, {})
+        known = _BEFORE.get("state", {}).get(gpu.index, {})
         for key, value in state(context, gpu).items():
             if known.get(key) != value:
                 quantity, subject, conditions = key
@@ -111,20 +110,21 @@ def differences(
 
 def state(context: Any, gpu: Any) -> Dict[Counter, Any]:
     """Flags of one GPU: remapping, retirement, repair, recovery action; a lost GPU gives its fault only."""
-    subject, handle = "gpu%d" % gpu.index, context.nvml.handle(gpu.uuid)
+    subject, handle = gpu.subject, context.nvml.handle(gpu)
     found: Dict[Counter, Any] = {}
-
-    def ask(name: str, *arguments: Any) -> Any:
-        answer = handle if isinstance(handle, NvmlRefusal) else context.nvml.call(name, handle, *arguments)
-        if isinstance(answer, NvmlRefusal):
-            if answer.code in FAULTS and name != "nvmlDeviceGetSramEccErrorStatus":
-                found.setdefault(("fault", subject, (("where", name),)), FAULTS[answer.code])
-            return None
-        return answer
 
     def note(quantity: str, value: Any, *conditions: Tuple[str, str]) -> None:
         if value is not None:
             found[quantity, subject, conditions] = value
+
+    def ask(name: str, *arguments: Any) -> Any:
+        answer = context.nvml.call(name, handle, *arguments)
+        if isinstance(answer, NvmlRefusal):
+            gone = answer.word in FAULTS or (answer is handle and answer.word == "not_found")
+            if gone and not any(key[0] == "fault" for key in found):
+                note("fault", answer.word, ("where", answer.call))
+            return None
+        return answer
 
     rows = ask("nvmlDeviceGetRemappedRows")
     if rows:
@@ -151,8 +151,7 @@ def counters(context: Any, sysfs: str) -> Dict[Counter, Tuple[float, str]]:
     """Every counter of every GPU that its driver and kernel tell, with its source."""
     found: Dict[Counter, Tuple[float, str]] = {}
     for gpu in context.gpus:
-        subject = "gpu%d" % gpu.index
-        handle = context.nvml.handle(gpu.uuid)
+        subject, handle = gpu.subject, context.nvml.handle(gpu)
         if not isinstance(handle, NvmlRefusal):
 
             def ask(name: str, *arguments: Any, _handle: Any = handle) -> Any:

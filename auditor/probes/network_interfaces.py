@@ -102,12 +102,18 @@ def driver(nic: Nic) -> str:
 
 def pci_device(nic: Nic) -> Optional[str]:
     """`vendor:device` of the PCI function; None for a device without one."""
-    device = os.path.join(nic.net or nic.rdma or "", "device")
-    for folder in (device, os.path.join(device, "..")):
-        vendor, number = text(folder, "vendor"), text(folder, "device")
-        if nic.pci and vendor.startswith("0x") and number.startswith("0x") and len(vendor) == 6:
-            return "%s:%s" % (vendor[2:], number[2:])
-    return None
+    folder = function(nic)
+    vendor, number = text(folder, "vendor"), text(folder, "device")
+    return (
+        "%s:%s" % (vendor[2:], number[2:]) if folder and vendor.startswith("0x") and number.startswith("0x") else None
+    )
+
+
+def function(nic: Nic) -> str:
+    """The folder of the card's PCI function; a virtio device lies below it. Empty for a device without one."""
+    path = os.path.realpath(os.path.join(nic.net or nic.rdma or "", "device"))
+    above, address, _ = path.partition("/%s" % nic.pci) if nic.pci else ("", "", "")
+    return above + address
 
 
 def link(nic: Nic) -> str:
@@ -138,12 +144,9 @@ def bits_per_second(nic: Nic) -> Optional[float]:
 
 def numa_node(nic: Nic) -> Optional[int]:
     """The card's NUMA node, -1 where the firmware or a hypervisor hides it."""
-    device = os.path.join(nic.net or nic.rdma or "", "device")
-    for folder in (device, os.path.join(device, "..")):
-        number = text(folder, "numa_node")
-        if re.fullmatch(r"-?\d+", number):
-            return int(number)
-    return None
+    folder = function(nic)
+    number = text(folder, "numa_node") if folder else ""
+    return int(number) if re.fullmatch(r"-?\d+", number) else None
 
 
 def counters(nic: Nic) -> Dict[str, int]:

@@ -35,6 +35,8 @@ def run(context: Any) -> Iterator[Reading]:
 
 def finish(context: Any) -> Iterator[Reading]:
     """Close the window over the whole audit."""
+    if not _START:
+        return  # the process that opened the window is gone
     seconds = time.monotonic() - _START["at"]
     for reading in window(context, _START, cpu_ticks("/proc"), throttled("/sys/fs/cgroup"), seconds):
         yield reading

@@ -12,13 +12,11 @@ The data loader: files of 128 KiB (an image), written, flushed, dropped from the
 import os
 import random
 import shutil
-import signal
-import subprocess
 import threading
 import time
 from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
-from auditor.probes.engine import direct_io
+from auditor.probes.engine import direct_io, programs
 from auditor.records import Reading
 
 KEY = "storage"
@@ -92,17 +90,18 @@ def _file(context: Any, name: str) -> Iterator[Reading]:
             moved = _flushed(handle, moved)
         for reading in _readings(context, moved, "write", "sequential", block, direct):
             yield reading
-        fio = shutil.which("fio") if direct else None
-        if fio and moved.bytes >= 16 * MIB:
-            text = run_fio(fio, name, moved.bytes, window)
-            if text is not None:
-                context.attach("fio.json", text)
-        if not fio or context.profile != "quick":
-            for op, pattern, _ in PATTERNS[:3]:
-                for reading in own(context, handle, op, pattern, moved.bytes, direct, fill, window):
-                    yield reading
-        else:
-            context.cut("own pattern: fio took it")
+        # fio starts a job in a third of a second: quick has the sequential write from the layout.
+        patterns = PATTERNS[:3] if context.profile == "quick" else PATTERNS
+        fio = shutil.which("fio") if direct and moved.bytes >= 16 * MIB else None
+        text = run_fio(fio, name, moved.bytes, window, patterns) if fio else None
+        if text is not None:
+            context.attach("fio.json", text)
+            if context.profile == "quick":
+                context.cut("own pattern: fio took it")
+                return
+        for op, pattern, _ in PATTERNS[:3]:
+            for reading in own(context, handle, op, pattern, moved.bytes, direct, fill, window):
+                yield reading
     finally:
         os.close(handle)
 
@@ -129,33 +128,19 @@ def places(pattern: str, size: int, block: int, seed: int) -> Sequence[int]:
     return [draw.randrange(blocks) * block for _ in range(65536)]
 
 
-def run_fio(program: str, name: str, size: int, window: float) -> Optional[str]:
-    """fio's raw JSON for the four patterns on the file that lies there, one after the other; None = no answer."""
+def run_fio(program: str, name: str, size: int, window: float, patterns: Any = PATTERNS) -> Optional[str]:
+    """fio's raw JSON for the patterns on the file that lies there, one after the other; None = it failed."""
     argv = [program, "--output-format=json", "--ioengine=libaio", "--direct=1", "--thread", "--norandommap"]
-    argv += ["--filename=" + name, "--size=%d" % size, "--runtime=%.2f" % window, "--refill_buffers=1"]
-    for op, pattern, word in PATTERNS:
+    argv += ["--filename=" + name, "--size=%d" % size, "--runtime=%dms" % (window * 1000)]
+    for op, pattern, word in patterns:
         block, depth = SEQUENTIAL if pattern == "sequential" else RANDOM
         argv += ["--name=%s-%s" % (pattern, op), "--stonewall", "--rw=" + word]
         argv += ["--bs=%d" % block, "--iodepth=%d" % depth]
         # Reads go round for the whole window; writes end at the file's size, so that little is written.
         if op == "read":
             argv.append("--time_based=1")
-    child = subprocess.Popen(  # noqa: S603  # fixed argv, a program found on the PATH by design
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=os.path.dirname(name),
-        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
-        start_new_session=True,
-    )
-    try:
-        out, _ = child.communicate(timeout=len(PATTERNS) * window + _FIO_GRACE)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
-        return None
-    return out.decode("utf-8", "replace") or None
+    done = programs.run(argv, os.path.dirname(name), len(patterns) * window + _FIO_GRACE)
+    return done.out if done and done.code == 0 and done.out.strip() else None
 
 
 def _flushed(handle: int, moved: direct_io.Moved) -> direct_io.Moved:
@@ -188,7 +173,7 @@ def _loader(context: Any, folder: str) -> Iterator[Reading]:
     os.mkdir(folder, 0o700)
     names = [os.path.join(folder, "%05d" % number) for number in range(LOADER_FILES[context.profile])]
     fill = os.urandom(LOADER_FILE)
-    until = time.monotonic() + 2 * WINDOW[context.profile]
+    until = time.monotonic() + WINDOW[context.profile]
     written: List[str] = []
     for name in names:
         with open(name, "xb", buffering=0) as file:
@@ -196,10 +181,10 @@ def _loader(context: Any, folder: str) -> Iterator[Reading]:
         written.append(name)
         if time.monotonic() > until:
             break
-    written = _dropped(written, time.monotonic() + 2 * WINDOW[context.profile])
+    written = _dropped(written, time.monotonic() + WINDOW[context.profile])
     random.Random(context.seed).shuffle(written)  # noqa: S311  # a pattern, not a secret
     workers = max(1, min(8, len(os.sched_getaffinity(0))))
-    files, size, seconds = read_files(written, workers, WINDOW[context.profile] * 2)
+    files, size, seconds = read_files(written, workers, WINDOW[context.profile])
     if files:
         yield context.reading("files_per_second", files / seconds, bytes=LOADER_FILE, workers=workers)
         yield context.reading("loader_bytes_per_second", size / seconds, bytes=LOADER_FILE, workers=workers)

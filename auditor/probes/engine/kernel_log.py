@@ -7,10 +7,11 @@ to the controller; those that came during the audit stand below the `AUDIT` line
 import os
 import re
 import shutil
-import subprocess
 import time
 from dataclasses import dataclass
 from typing import List, Optional, Sequence
+
+from . import programs
 
 AUDIT = "# lines below: during the audit"
 MAX_BYTES = 256 * 1024 - 1024
@@ -69,20 +70,8 @@ def _dmesg() -> List[str]:
 
 def _program(name: str, *arguments: str) -> List[str]:
     path = shutil.which(name)
-    if path is None:
-        return []
-    try:
-        done = subprocess.run(  # noqa: S603  # fixed argv
-            [path] + list(arguments),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_SECONDS,
-            env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
+    done = programs.run([path, *arguments], "/", _SECONDS) if path else None
+    return done.out.splitlines() if done and done.code == 0 else []
 
 
 def _kmsg(path: str = "/dev/kmsg") -> List[str]:

@@ -8,7 +8,14 @@ import msgspec
 
 Pair = tuple[float, float]
 Kind = Literal[
-    "sustained", "sustained_other_data", "best_shape", "upper_bound", "other_data", "vendor_tool", "unstated"
+    "sustained",
+    "sustained_other_data",
+    "other_size",
+    "other_data",
+    "best_shape",
+    "upper_bound",
+    "vendor_tool",
+    "unstated",
 ]
 Confidence = Literal["high", "medium", "low"]
 

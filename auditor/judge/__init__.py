@@ -143,7 +143,7 @@ def _reason(server: ServerInput) -> str | None:
     if server.refused is not None:
         return f"record refused: {server.refused}"
     state = server.state
-    if state is None or state.reason is None:
+    if state is None or state.reason is None or (server.record is not None and state.reason == "never_started"):
         return None if server.record is not None else "no record"
     return f"{state.reason}: {state.detail}" if state.detail else state.reason
 

@@ -18,7 +18,9 @@ from auditor.catalog.achievable import AllReduce, low
 from auditor.catalog.model import Model
 from auditor.finding import Basis
 
-_COMPARABLE = ("sustained",)
+# gpu-fryer multiplies integers cast to float, which draw less power than our normal data: on H200 the same loop read
+# 8 % (bf16) and 19 % (fp8) higher with its data than with ours (measured for this project).
+_DATA = {"bf16": 1 / 1.08, "fp16": 1 / 1.08, "fp8": 1 / 1.19}
 _HONEST = ("sustained", "best_shape", "unstated", "sustained_other_data")
 _ALIASES = {"fp64": ("fp64_tensor", "fp64"), "fp8": ("fp8", "fp8_e4m3"), "tf32": ("tf32", "fp32_tf32_path")}
 _SIZE_SLACK = 1.3
@@ -46,11 +48,17 @@ def _matmul(key: _Key, name: str, dtype: str) -> Expectation | None:
     catalog = key.catalog
     words = _ALIASES.get(dtype, (dtype,))
     rows = catalog.achievable.matmul
-    own = [r for r in rows if r.gpu == name and r.dtype in words and r.kind in _COMPARABLE]
+    own = [
+        (low(r.tflops) * factor, r)
+        for r in rows
+        if r.gpu == name and r.dtype in words and (factor := _factor(r.kind, dtype)) is not None
+    ]
     if own:
-        row = min(own, key=lambda r: low(r.tflops))
+        rate, row = min(own, key=lambda pair: pair[0])
         cited = f"{catalog.achievable.sources[row.source]} ({row.conditions})"
-        return Expectation(low(row.tflops) * 1e12, "achievable", cited)
+        if row.kind != "sustained":
+            cited += f", less {1 - rate / low(row.tflops):.0%} for its data"
+        return Expectation(rate * 1e12, "achievable", cited)
     model = catalog.get(name)
     peak = model.peak(dtype) if model else None
     shares = [
@@ -64,6 +72,13 @@ def _matmul(key: _Key, name: str, dtype: str) -> Expectation | None:
     lowest = f"lowest published share {share:.0%} ({row.gpu}, {row.source})"
     cited = f"{model.sources[0]}: {peak / 1e12:g} TFLOPS dense; {lowest}"
     return Expectation(peak * share, "spec", cited)
+
+
+def _factor(kind: str, dtype: str) -> float | None:
+    """By what a row must be multiplied to compare with our sustained figure; None = it does not compare."""
+    if kind == "sustained":
+        return 1.0
+    return _DATA.get(dtype) if kind == "sustained_other_data" else None
 
 
 def memory(catalog: Catalog, model: Model, op: str) -> Expectation | None:

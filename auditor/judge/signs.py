@@ -1,7 +1,7 @@
 """What kind of machine is this? Signs of virtualization, each with its family and weight, and the level they give.
 
 Weights (docs/thresholds.md): 2 = seen on guests only, 1 = supports, common on guests, possible elsewhere.
-Signs and their false positives: evidence catalogue, section 4. ENA, EBS and gVNIC devices and OracleCloud's asset
+Signs and their false positives: docs/thresholds.md. ENA, EBS and gVNIC devices and OracleCloud's asset
 tag are on cloud bare metal too and count for nothing.
 """
 

@@ -168,7 +168,7 @@ def wrong_data(case: Case) -> Iterator[Finding]:
                 "reject",
                 subject,
                 "evidence",
-                "evidence catalogue, p2p-disabled: always verify data after a peer copy",
+                "data that was sent must arrive (docs/method.md, peer_copy and collectives)",
                 {"count": sum(float(r.value or 0) for r in rows), "what": what},
                 rows[:8],
             )

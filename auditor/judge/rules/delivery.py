@@ -1,6 +1,6 @@
 """What was delivered against what was ordered: model, count, memory, whole GPUs.
 
-Signs and severities: evidence catalogue, section 3 (misallocated).
+Signs, severities and known false positives: docs/thresholds.md, delivery.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def subset_of_a_node(case: Case) -> Iterator[Finding]:
         "advice",
         "server",
         "evidence",
-        "evidence catalogue, gpu-subset-shared-node",
+        "the PCI bus (sysfs) against what the driver was given",
         {"given": given, "on_bus": bus.value},
         (bus, case.view.one("server_facts_gpus_nvml_total"), *minors),
     )
@@ -190,7 +190,7 @@ def mig_sliced(case: Case) -> Iterator[Finding]:
             "reject" if case.order else "review",
             gpu,
             "order" if case.order else "evidence",
-            ORDER if case.order else "evidence catalogue, mig-sliced",
+            ORDER if case.order else "NVML reference: MIG mode",
             {"profile": str(named[0].value).split("MIG ", 1)[1] if named else None},
             (mig, *named, *_slice_evidence(case, gpu)),
         )

@@ -64,7 +64,7 @@ def of_another(case: Case) -> Iterator[Finding]:
             "review",
             "server",
             "contradiction",
-            "threat R20",
+            "the inventory against the record",
             {"claimed": record.server, "asked": case.server},
         )
     if case.nonce is not None and record.nonce != case.nonce:
@@ -74,7 +74,7 @@ def of_another(case: Case) -> Iterator[Finding]:
             "review",
             "server",
             "contradiction",
-            "threat P03",
+            "the nonce sent with this audit",
             {"started": record.started},
         )
 

@@ -1,7 +1,7 @@
 """Is the GPU what it says? Driver against kernel against measurement, within one GPU and across servers.
 
 Explained first: MIG, vGPU, an old driver without the name. Then a contradiction between two families is a finding;
-what rests on the driver alone is for review. Signs: evidence catalogue, sections 6 and 10.
+what rests on the driver alone is for review. Signs: docs/thresholds.md, identity.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from auditor.judge.texts import N_, Text
 from auditor.judge.view import told_by
 from auditor.records import Reading
 
-EVIDENCE = "evidence catalogue, section 6"
+EVIDENCE = "NVML, CUDA, /proc/driver/nvidia and sysfs, held against each other and the catalogue"
 CMP = {"10de:20c2", "10de:2082", "10de:220d", "10de:1e09"}
 _FACTS = ("sms", "l2_bytes", "bus_bits", "compute_capability")
 _SAME = {
@@ -178,7 +178,7 @@ def measured_contradicts(case: Case) -> Iterator[Finding]:
             severity,
             gpu,
             "contradiction",
-            EVIDENCE + ".1",
+            "the catalogue against what was measured (docs/thresholds.md, identity)",
             {
                 "model": model.name,
                 "what": ", ".join(c.sign.what for c in against),
@@ -209,7 +209,7 @@ def unknown(case: Case) -> Iterator[Finding]:
                 "advice",
                 gpu,
                 "evidence",
-                "evidence catalogue, gpu-wrong-model",
+                "the driver's own name table",
                 {"version": case.view.text("server_facts_driver_version")},
                 (*named, *ids),
             )
@@ -271,7 +271,7 @@ def canned(case: Case) -> Iterator[Finding]:
                     "review",
                     gpu,
                     "contradiction",
-                    "evidence catalogue, section 10",
+                    "a loaded GPU draws more and warms up",
                     {"watts": figure(rows[0]), "celsius": figure(rows[2])},
                     (*rows, rate),
                 )

@@ -1,7 +1,7 @@
 """NVLink and what feeds it: missing, partial, half, not meshed, fabric manager, peer access.
 
 NVLink is judged with two or more GPUs, or when it was ordered; for one GPU alone its absence is information.
-Full pictures per machine: evidence catalogue, section 8; links per model: the catalogue.
+Full pictures per machine: docs/thresholds.md, links; links per model: the catalogue.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def nvlink_off_alone(case: Case) -> Iterator[Finding]:
             "info",
             gpu,
             "evidence",
-            "design: NVLink is judged with two or more GPUs",
+            "NVLink is judged with two or more GPUs, or when it was ordered (docs/orders.md)",
             {"model": case.model.name},
             (active, refused, disabled),
         )
@@ -243,7 +243,7 @@ def fabric_manager(case: Case) -> Iterator[Finding]:
             "reject",
             "server",
             "evidence",
-            "evidence catalogue, fm-not-running",
+            "NVIDIA Fabric Manager user guide: fabric state and registration",
             {"state": str((unready or failed)[0].value), "service": str(service.value) if service else None},
             (*unready, *failed, service if dead else None),
         )
@@ -254,7 +254,7 @@ def fabric_manager(case: Case) -> Iterator[Finding]:
             "review",
             "server",
             "contradiction" if completed else "evidence",
-            "evidence catalogue, fm-not-running and section 10",
+            "NVIDIA Fabric Manager user guide: the state stays completed until the next reset",
             {"state": "completed" if completed else None, "service": str(service.value) if service else None},
             (service, *states[:1]),
         )

@@ -18,7 +18,7 @@ from auditor.records import Reading
 
 _REASON = "thermal_event_reason_ratio"
 _LIMIT = "gpu_identity_power_limit_watts"
-EVIDENCE = "evidence catalogue, section 5"
+EVIDENCE = "NVML reference: clocks event reasons (0x8 slowdown, 0x20 and 0x40 thermal, 0x80 power brake)"
 
 
 @rule

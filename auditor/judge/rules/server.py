@@ -117,7 +117,7 @@ def driver_mismatch(case: Case) -> Iterator[Finding]:
             "review",
             "server",
             "contradiction",
-            "evidence catalogue, driver-mismatch",
+            "NVML reference: error 18, library and kernel module differ",
             {"versions": "; ".join(f"{r.source}: {r.value}" for r in versions)},
             versions,
         )
@@ -139,7 +139,7 @@ def ecc_off(case: Case) -> Iterator[Finding]:
             "review",
             gpu,
             "evidence",
-            "evidence catalogue, ecc-off",
+            "NVML reference: ECC mode; data-centre cards ship with it on",
             {"model": model.name},
             (ecc, case.view.one("gpu_identity_ecc_enabled", gpu, which="pending")),
         )
@@ -156,7 +156,7 @@ def persistence_off(case: Case) -> Iterator[Finding]:
             "info",
             "server",
             "evidence",
-            "evidence catalogue, persistence-off",
+            "NVML reference: persistence mode",
             {"count": len(off)},
             off,
         )

@@ -60,7 +60,7 @@ def compute_mode(case: Case) -> Iterator[Finding]:
             "review" if mode.value == "prohibited" else "advice",
             gpu,
             "evidence",
-            "evidence catalogue, compute-mode-restricted",
+            "NVML reference: compute mode",
             {"mode": str(mode.value)},
             (mode,),
         )

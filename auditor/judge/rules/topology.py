@@ -15,7 +15,7 @@ from auditor.records import Reading
 _NEAR = ("PIX", "PXB", "X")
 _FAR = ("NODE", "SYS")
 _METAL = ("bare metal", "metal cloud")
-EVIDENCE = "evidence catalogue, section 5"
+EVIDENCE = "NCCL user guide: GPU Direct, PCI access control services, virtual machines"
 
 
 def blocked_peers(case: Case) -> list[Reading]:
@@ -121,7 +121,7 @@ def across_numa(case: Case) -> Iterator[Finding]:
             "advice",
             "server",
             "evidence",
-            "evidence catalogue, topology-cross-numa",
+            "NUMA nodes of the GPUs (sysfs) and the PCI bus",
             {"pairs": len(far), "what": N_("pairs cross sockets although the GPUs would fit on one")},
             (bus, *far[:8]),
         )
@@ -146,7 +146,7 @@ def nic_far(case: Case) -> Iterator[Finding]:
             "advice",
             "server",
             "siblings",
-            "evidence catalogue, nic-far",
+            "nvidia-smi topo: a NIC behind the GPU's own switch (PIX, PXB) is near",
             {"count": len(far), "gpus": ", ".join(far), "path": str(best[far[0]].value)},
             [best[gpu] for gpu in (*far, near[0])],
         )

@@ -1,7 +1,7 @@
 """What kind of machine was delivered: bare metal, guest, vGPU, slice, container, sandbox, remote API.
 
 Virtualized is not bad: a guest with full speed and no bare-metal order is a description. It becomes a complaint when
-bare metal was ordered. Signs: evidence catalogue, section 4; weights and levels: `auditor.judge.signs`.
+bare metal was ordered. Weights and levels: `auditor.judge.signs`, docs/thresholds.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from auditor.judge.rule import rule
 from auditor.judge.signs import Machine
 from auditor.judge.texts import N_, Text
 
-SOURCE = "evidence catalogue, section 4: several weighted signs"
+SOURCE = "several weighted signs of CPU, firmware, PCI bus and driver (docs/thresholds.md)"
 
 
 @rule
@@ -76,7 +76,7 @@ def hidden_hypervisor(case: Case) -> Iterator[Finding]:
             "review",
             "server",
             "contradiction",
-            "evidence catalogue, section 10",
+            "CPUID against devices and clocks that only guests have",
             {"signs": ", ".join(dict.fromkeys(sign.word for sign in betraying))},
             (flag, mode, *(sign.reading for sign in betraying)),
         )
@@ -163,7 +163,7 @@ def numa_hidden(case: Case) -> Iterator[Finding]:
         "advice",
         "server",
         "evidence",
-        "evidence catalogue, numa-hidden",
+        "the GPU's NUMA node (sysfs)",
         {"count": len(hidden), "nodes": nodes},
         (*hidden, case.view.one("server_facts_numa_nodes_total")),
     )

@@ -1,0 +1,217 @@
+"""One fault at a time put into a healthy record, and the root finding it must give.
+
+Used on synthetic records and on the golden ones; sizes are the smallest that matter (docs/thresholds.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from auditor.records import Record, Value
+from tests.builders import CPUID, CUDA, NVML, SYSFS, added, changed, reading, without
+
+Edit = Callable[[Record], Record]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`id` and `severity` of the root it gives; `several` = needs two GPUs or more, `nvlink` = needs NVLink."""
+
+    name: str
+    id: str
+    severity: str
+    edit: Edit
+    several: bool = False
+    nvlink: bool = False
+    metal: bool = False
+    needs: tuple[str, ...] = ()
+
+
+def times(factor: float) -> Callable[[Value], Value]:
+    """A change by a factor."""
+    return lambda value: value * factor if isinstance(value, (int, float)) else value
+
+
+def chain(*edits: Edit) -> Edit:
+    """Several edits that are one fault."""
+
+    def all_of(record: Record) -> Record:
+        for edit in edits:
+            record = edit(record)
+        return record
+
+    return all_of
+
+
+def on(metric: str, value: Value | Callable[[Value], Value], subject: str | None = None, **conditions: object) -> Edit:
+    """An edit of every fitting reading."""
+    source = conditions.pop("source", None)
+    return lambda record: changed(record, metric, value, subject, source, **conditions)  # type: ignore[arg-type]
+
+
+def slow(factor: float, subject: str | None = None) -> Edit:
+    """Compute of one GPU or all of them slower; the thermal window sees it too."""
+    return chain(
+        on("matmul_sustained_flops_per_second", times(factor), subject),
+        on("matmul_boost_flops_per_second", times(factor), subject),
+        on("thermal_flops_per_second", times(factor), subject),
+    )
+
+
+def another(pci: str, sms: int, memory: int, name: str) -> Edit:
+    """Every GPU is honestly another model."""
+    return chain(
+        on("gpu_identity_pci_device", pci),
+        on("gpu_identity_sms_total", sms),
+        on("gpu_identity_memory_bytes", memory),
+        on("gpu_identity_name", name),
+    )
+
+
+G = "gpu0"
+FAULTS = (
+    Fault("one GPU of eight missing", "gpu-count-short", "reject", lambda r: _lost(r), several=True),
+    Fault("shared by a second tenant", "shared-gpu", "reject",
+          chain(on("time_slicing_gaps_total", 11880, G), on("gpu_identity_utilization_ratio", 0.4, G))),
+    Fault("memory held by nobody visible", "shared-gpu", "review", on("gpu_identity_memory_used_bytes", 3 * 10**9, G)),
+    Fault("MIG on", "mig-sliced", "review", on("gpu_identity_mig_enabled", True, G, which="current")),
+    Fault("power limit 70 %", "power-capped", "review",
+          chain(on("gpu_identity_power_limit_watts", times(0.7), G, which="now"),
+                on("gpu_identity_power_limit_watts", times(0.7), G, which="enforced"), slow(0.85, G))),
+    Fault("clock locked", "clock-locked", "review",
+          chain(on("thermal_sm_clock_hertz", times(0.6), G), on("thermal_watts", times(0.6), G),
+                on("thermal_event_reason_ratio", 0.0, G), slow(0.8, G))),
+    Fault("power brake", "power-brake", "reject",
+          chain(on("thermal_event_reason_ratio", 0.4, G, reason="hw_power_brake"),
+                on("thermal_event_reason_ratio", 0.4, G, reason="hw_slowdown"), slow(0.5, G)),
+          needs=("thermal_event_reason_ratio",)),
+    Fault("thermal slowdown", "hw-thermal", "review",
+          chain(on("thermal_event_reason_ratio", 0.3, G, reason="hw_thermal"),
+                on("thermal_gpu_celsius", 91.0, G, stat="max"), slow(0.8, G))),
+    Fault("software thermal", "sw-thermal", "review", on("thermal_event_reason_ratio", 0.2, G, reason="sw_thermal")),
+    Fault("hardware slowdown alone", "hw-slowdown-only", "review",
+          on("thermal_event_reason_ratio", 0.2, G, reason="hw_slowdown")),
+    Fault("hot and slowing", "temperature-above-floor", "review",
+          chain(on("thermal_gpu_celsius", 84.0, G, stat="max"), on("thermal_gpu_celsius", 83.0, G, stat="steady"),
+                on("thermal_flops_per_second", times(0.95), G, window="last"))),
+    Fault("one GPU 15 % slow", "slower-than-siblings", "review", slow(0.85, G), several=True),
+    Fault("one GPU 12 % slow in memory", "slower-than-siblings", "review",
+          on("memory_bandwidth_bytes_per_second", times(0.88), G), several=True,
+          needs=("memory_bandwidth_bytes_per_second",)),
+    Fault("all GPUs 25 % slow", "matmul-low", "review", slow(0.75)),
+    Fault("memory 25 % slow", "memory-bandwidth-low", "review", on("memory_bandwidth_bytes_per_second", times(0.75)),
+          needs=("memory_bandwidth_bytes_per_second",)),
+    Fault("half PCIe width", "pcie-width-low", "review",
+          chain(on("host_copy_pcie_width_lanes", 8, G), on("host_copy_bytes_per_second", times(0.5), G)), metal=True),
+    Fault("lower PCIe generation", "pcie-gen-low", "review",
+          chain(on("host_copy_pcie_generation", 3, G), on("host_copy_bytes_per_second", times(0.45), G)), metal=True),
+    Fault("host copies at half rate", "host-copy-low", "review", on("host_copy_bytes_per_second", times(0.5), G)),
+    Fault("ECC off", "ecc-off", "review", on("gpu_identity_ecc_enabled", False, G, which="current")),
+    Fault("other silicon per clock", "per-clock-differs", "review",
+          on("matmul_flops_per_clock_per_sm", times(0.97), G), several=True),
+    Fault("impossible per clock", "figures-contradict-model", "review",
+          on("matmul_flops_per_clock_per_sm", times(1.2), dtype="bf16")),
+    Fault("patched name", "patched-name", "reject", on("gpu_identity_name", "NVIDIA A30")),
+    Fault("GeForce under the name", "geforce-as-datacenter", "reject",
+          chain(on("gpu_identity_pci_device", "10de:2684"), on("gpu_identity_sms_total", 128),
+                on("gpu_identity_memory_bytes", 25757220864), on("gpu_identity_compute_capability", "8.9"),
+                on("gpu_identity_l2_bytes", 75497472), on("gpu_identity_memory_bus_bits", 384))),
+    Fault("sysfs says another PCI id", "nvml-vs-cuda-disagree", "reject",
+          on("gpu_identity_pci_device", "10de:20b7", G, source=SYSFS)),
+    Fault("two UUIDs of one GPU", "nvml-vs-cuda-disagree", "review",
+          on("gpu_identity_uuid", "GPU-00000000-0000-0000-0000-000000000001", G, source=CUDA)),
+    Fault("VRAM that is not there", "memory-capacity-short", "review", on("memory_capacity_bytes", times(0.6), G),
+          needs=("memory_capacity_bytes",)),
+    Fault("VRAM errors", "memory-errors", "reject", on("memory_capacity_errors_total", 7, G),
+          needs=("memory_capacity_errors_total",)),
+    Fault("nvidia-smi is a script", "fake-nvidia-smi", "review", on("server_facts_nvidia_smi", "script")),
+    Fault("NVML preloaded", "fake-nvml", "review", on("server_facts_preload", "/opt/libnvml-shim.so")),
+    Fault("canned readings", "canned-readings", "review",
+          chain(on("thermal_watts", 412.0, G), on("thermal_gpu_celsius", 55.0, G))),
+    Fault("slow launches", "launch-slow", "review", on("latency_launch_seconds", 2.0e-4, G, stat="p50"),
+          needs=("latency_launch_seconds",)),
+    Fault("software slice", "software-slice", "review", on("server_facts_software_slice", "libvgpu.so preloaded")),
+    Fault("driver half upgraded", "driver-mismatch", "review",
+          lambda r: added(r, reading("server_facts_driver_version", "575.57.08", source=SYSFS))),
+    Fault("fabric manager down", "fm-not-running", "reject",
+          chain(on("topology_fabric_state", "in_progress"), on("server_facts_fabric_manager", "failed"),
+                lambda r: _no_nvlink(r)), several=True, nvlink=True, metal=True),
+    Fault("NVLink off", "nvlink-missing", "reject", lambda r: _no_nvlink(r), several=True, nvlink=True, metal=True),
+    Fault("two links down", "nvlink-partial", "review",
+          chain(on("topology_nvlinks_active_total", lambda n: int(n or 0) - 2, G),
+                on("topology_link_state", "inactive", "gpu0/link3"),
+                on("topology_link_state", "inactive", "gpu0/link4")), several=True, nvlink=True),
+    Fault("half a partition", "nvlink-half-partition", "review", lambda r: _half(r), several=True, nvlink=True),
+    Fault("no mesh", "nvlink-no-mesh", "reject", lambda r: _pairs_only(r), several=True, nvlink=True),
+    Fault("all-reduce at 70 %", "collective-low", "review",
+          chain(on("collectives_busbw_bytes_per_second", times(0.7)),
+                on("collectives_algbw_bytes_per_second", times(0.7))), several=True, nvlink=True),
+    Fault("peer copies at half", "peer-copy-low", "review", on("peer_copy_bytes_per_second", times(0.5)),
+          several=True, nvlink=True),
+    Fault("wrong data across GPUs", "data-corrupted", "reject", on("peer_copy_errors_total", 12, "gpu0-gpu1"),
+          several=True),
+    Fault("hidden hypervisor", "virtualized", "review",
+          on("server_facts_virtual_pci", "1af4:1041,1b36:000d"), metal=True),
+)  # fmt: skip
+
+
+def _lost(record: Record) -> Record:
+    """The last GPU is gone, and everything that was said of it."""
+    import dataclasses
+
+    last = max(s.index or 0 for s in record.subjects if s.kind == "gpu")
+    gone = f"gpu{last}"
+    of_it = {s.id for s in record.subjects if gone in s.id.replace("/", "-").split("-")}
+    record = dataclasses.replace(
+        record,
+        subjects=tuple(s for s in record.subjects if s.id not in of_it),
+        readings=tuple(r for r in record.readings if gone not in r.subject.replace("/", "-").split("-")),
+        probes=tuple(p for p in record.probes if p.subject not in of_it),
+    )
+    for metric in ("gpus_on_bus", "gpu_nodes", "gpus_nvml", "gpus_cuda"):
+        record = changed(record, f"server_facts_{metric}_total", last)
+    return record
+
+
+def _no_nvlink(record: Record) -> Record:
+    """NVLink inactive on every GPU, paths over PCIe, collectives at PCIe rate."""
+    return chain(
+        on("topology_path", "SYS"),
+        on("topology_nvlinks_active_total", 0),
+        on("topology_link_state", "inactive"),
+        on("peer_copy_bytes_per_second", 1.6e10),
+        on("collectives_busbw_bytes_per_second", 1.5e10),
+        on("collectives_algbw_bytes_per_second", 8.6e9),
+        lambda r: without(r, "topology_fabric_status"),
+    )(record)
+
+
+def _half(record: Record) -> Record:
+    """Half of the links on every GPU."""
+    links = next(int(r.value or 0) for r in record.readings if r.metric == "topology_nvlinks_active_total")
+    return chain(
+        on("topology_path", f"NV{links // 2}"),
+        on("topology_nvlinks_active_total", links // 2),
+        on("peer_copy_bytes_per_second", times(0.5)),
+        on("collectives_busbw_bytes_per_second", times(0.5)),
+        on("collectives_algbw_bytes_per_second", times(0.5)),
+    )(record)
+
+
+def _pairs_only(record: Record) -> Record:
+    """NVLink inside neighbours, PCIe words elsewhere."""
+    import dataclasses
+
+    out = []
+    for row in record.readings:
+        if row.metric == "topology_path":
+            a, b = (int(part[3:]) for part in row.subject.split("-"))
+            if a // 2 != b // 2:
+                row = dataclasses.replace(row, value="SYS")
+        out.append(row)
+    record = dataclasses.replace(record, readings=tuple(out))
+    return on("peer_copy_bytes_per_second", 1.6e10)(record)
+
+
+__all__ = ["CPUID", "FAULTS", "NVML", "Fault"]

@@ -8,8 +8,9 @@ from auditor.readers.parsed import Book, Parsed, shown
 
 KIND = "cpuinfo"
 TOOL = "cpuinfo"
+HINTS = ("processor", "vendor_id", "model name", "flags")
 BEGINS = re.compile(
-    r"^[ \t]*(?:processor[ \t]+: \d+[ \t]*$|vendor_id[ \t]+: \w+|model name[ \t]+: \S|flags[ \t]+: fpu )", re.M
+    r"^[ \t]*+(?:processor[ \t]+: \d+[ \t]*$|vendor_id[ \t]+: \w+|model name[ \t]+: \S|flags[ \t]+: fpu )", re.M
 )
 _PAIR = re.compile(r"[ \t]*([a-z_][a-zA-Z_ ]{1,24}?)[ \t]*:[ \t]*(.*?)[ \t]*$")
 

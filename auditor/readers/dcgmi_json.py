@@ -15,7 +15,8 @@ from auditor.readers.parsed import Book, Parsed, shown
 
 KIND = "dcgmi_json"
 TOOL = "dcgmi"
-BEGINS = re.compile(r"^[ \t]*\{?[ \t]*(?:\{[ \t]*\n[ \t]*)?\"DCGM (?:GPU )?Diagnostic\"", re.M)
+HINTS = ('Diagnostic"',)
+BEGINS = re.compile(r'(?:\{\s{0,40})?"DCGM (?:GPU )?Diagnostic"')
 _STATUS = {"pass": "pass", "fail": "fail", "warn": "warn", "skip": "skip", "skipped": "skip"}
 _ECC_OFF = 55
 _TOKENS = re.compile(
@@ -129,6 +130,7 @@ def _piecewise(book: Book, text: str) -> None:
     """Results of a broken document, in the order they stand: a test's name, its GPUs, the status of each."""
     test: str | None = None
     subjects: list[str] = []
+    row = 0
     for token in _TOKENS.finditer(text):
         key, value = token["key"], token["text"] if token["text"] is not None else token["number"]
         if key == "name":
@@ -143,6 +145,7 @@ def _piecewise(book: Book, text: str) -> None:
                 book.add("dcgm_result", status, subject, test=test)
         elif key == "warning" and test:
             for subject in subjects or ["server"]:
-                book.add("dcgm_warning", value, subject, test=test, error=0, row=token.start())
+                book.add("dcgm_warning", value, subject, test=test, error=0, row=row)
+            row += 1
         elif key == "version":
             book.add("dcgm_version", value)

@@ -10,9 +10,9 @@ from auditor.records import Value
 
 KIND = "device_query"
 TOOL = "deviceQuery"
-BEGINS = re.compile(
-    r"^[^\n]{0,80}deviceQuery Starting|^ ?CUDA Device Query|^[ \t]*Device \d+: \"[^\"\n]+\"[ \t]*$", re.M
-)
+HINTS = ("deviceQuery", "CUDA Device Query", "Device ")
+BEGINS = re.compile(r"^ ?CUDA Device Query|^[ \t]*+Device \d+: \"[^\"\n]+\"[ \t]*$", re.M)
+WITHIN = re.compile(r"deviceQuery Starting")
 _DEVICE = re.compile(r'[ \t]*Device (\d{1,3}): "([^"]+)"[ \t]*$')
 _COUNT = re.compile(r"[ \t]*Detected (\d+) CUDA Capable device")
 _BYTES = re.compile(r"\((\d+) bytes\)")

@@ -8,9 +8,10 @@ from auditor.readers.parsed import Book, Parsed, shown
 
 KIND = "dmi"
 TOOL = "dmidecode"
+HINTS = ("dmidecode", "SMBIOS", "DMI type", "System Information", "/dmi/id/")
 _SYSFS = r"/sys/(?:class|devices/virtual)/dmi/id/(sys_vendor|product_name|board_vendor|bios_vendor|chassis_asset_tag)"
 BEGINS = re.compile(
-    r"^[ \t]*(?:# dmidecode \d|SMBIOS \d|Handle 0x[0-9A-F]{4}, DMI type|System Information[ \t]*$"
+    r"^[ \t]*+(?:# dmidecode \d|SMBIOS \d|Handle 0x[0-9A-F]{4}, DMI type|System Information[ \t]*$"
     rf"|{_SYSFS.replace('(sys', '(?:sys')}:)",
     re.M,
 )

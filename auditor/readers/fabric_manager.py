@@ -9,8 +9,9 @@ from auditor.readers.parsed import Book, Parsed, shown
 
 KIND = "fabric_manager"
 TOOL = "fabricmanager"
+HINTS = ("[INFO]", "[ERROR]", "[WARNING]", "[CRITICAL]", "[DEBUG]", "Fabric Manager", "Message ")
 _STAMP = r"\[[A-Z][a-z]{2} [ \d]\d \d{4} \d\d:\d\d:\d\d\] \[(?:INFO|ERROR|WARNING|CRITICAL|DEBUG)\]"
-BEGINS = re.compile(rf"^[ \t]*{_STAMP}|^Fabric Manager Log initializing|^Message (?:payload|header) details:", re.M)
+BEGINS = re.compile(rf"^[ \t]*+{_STAMP}|^Fabric Manager Log initializing|^Message (?:payload|header) details:", re.M)
 _LINE = re.compile(r"[ \t]*\[[A-Z][a-z]{2} [ \d]\d \d{4} \d\d:\d\d:\d\d\] \[(\w+)\][ \t]*(?:\[tid \d+\])?[ \t]*(.*)$")
 _SXID = re.compile(r"detected NVSwitch (non-fatal|fatal) error (\d{4,6})", re.I)
 _CONTINUED = re.compile(r"[ \t]*(?:Message (?:payload|header) details|Fabric Manager Log initializing)")

@@ -8,7 +8,10 @@ from auditor.readers.parsed import Book, Parsed, shown
 
 KIND = "gpu_stream"
 TOOL = "gpu-stream"
-BEGINS = re.compile(r"^[ \t]*STREAM Benchmark|^[ \t]*Device \d+: \"[^\"\n]+\"[ \t]+\d+ SMs|^[ \t]*STREAM_[A-Z]+_", re.M)
+HINTS = ("STREAM", " SMs")
+BEGINS = re.compile(
+    r"^[ \t]*+STREAM Benchmark|^[ \t]*+Device \d+: \"[^\"\n]+\"[ \t]+\d+ SMs|^[ \t]*+STREAM_[A-Z]+_", re.M
+)
 _DEVICE = re.compile(
     r'[ \t]*Device (\d{1,3}): "([^"]+)"[ \t]+(\d+) SMs\((\d+\.\d+)\).*?x (\d+)-bit.*?(?:ECC is (ON|OFF))?[ \t]*$'
 )

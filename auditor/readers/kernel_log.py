@@ -15,6 +15,7 @@ from auditor.records import Condition, Subject
 
 KIND = "kernel_log"
 TOOL = "dmesg"
+HINTS = ("NVRM", "Xid", "[", "kern", "T", ";")
 _STAMP = (
     r"(?:<\d{1,3}>[ \t]*)?(?:\[[ \t]*\d{1,9}\.\d{3,9}\]"
     r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\]"
@@ -23,7 +24,8 @@ _STAMP = (
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ kernel:"
     r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[,.]?\d*(?:[+-]\d\d:?\d\d|Z)?[ \t]+(?:[\w.-]+ )?(?:kernel:|NVRM|nvidia|\S))"
 )
-BEGINS = re.compile(rf"^[ \t]*{_STAMP}|^[^\n]{{0,160}}(?:NVRM: |\bSXid \(PCI)", re.M)
+BEGINS = re.compile(rf"^[ \t]*+{_STAMP}", re.M)
+WITHIN = re.compile(r"NVRM: |SXid \(PCI")
 MARK = "# lines below: during the audit"
 _STAMPED = re.compile(rf"[ \t]*{_STAMP}")
 _ADDRESS = r"(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
@@ -43,7 +45,7 @@ _EVENTS = (
     ("rm_init_failed", re.compile(r"NVRM: .*(?:RmInitAdapter failed|rm_init_adapter failed)", re.I)),
 )
 _HYPERVISOR = re.compile(r"\bHypervisor detected: (\S.*?)[ \t]*$")
-_DMI = re.compile(r"\bDMI: ([^,/\n]+?)[ \t]*[/,]")
+_DMI = re.compile(r"\bDMI: (\S[^\n]{0,100}?)(?:/|, BIOS)")
 _recovery = smi_fields.words(
     none="none",
     gpureset="gpu_reset",

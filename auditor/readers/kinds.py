@@ -16,6 +16,7 @@ class Reader(Protocol):
     """A module of this folder that reads one tool's output."""
 
     KIND: str
+    HINTS: tuple[str, ...]
     BEGINS: re.Pattern[str]
 
     def recognise(self, text: str) -> float:
@@ -31,7 +32,7 @@ def readers() -> tuple[Reader, ...]:
     found = []
     for info in pkgutil.iter_modules(auditor.readers.__path__):
         module = importlib.import_module(f"{auditor.readers.__name__}.{info.name}")
-        if all(hasattr(module, name) for name in ("KIND", "BEGINS", "recognise", "read")):
+        if all(hasattr(module, name) for name in ("KIND", "HINTS", "BEGINS", "recognise", "read")):
             found.append(cast(Reader, module))
     return tuple(sorted(found, key=lambda reader: reader.KIND))
 

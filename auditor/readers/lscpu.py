@@ -8,8 +8,9 @@ from auditor.readers.parsed import Book, Parsed, shown
 
 KIND = "lscpu"
 TOOL = "lscpu"
+HINTS = ("Architecture:", "op-mode", "Hypervisor", "Thread(s)", "NUMA node")
 BEGINS = re.compile(
-    r"^[ \t]*(?:Architecture:[ \t]+(?:x86_64|aarch64|i686|ppc64le)|CPU op-mode\(s\):|Hypervisor vendor:"
+    r"^[ \t]*+(?:Architecture:[ \t]+(?:x86_64|aarch64|i686|ppc64le)|CPU op-mode\(s\):|Hypervisor vendor:"
     r"|Thread\(s\) per core:|NUMA node\(s\):)",
     re.M,
 )

@@ -9,9 +9,10 @@ from auditor.readers.parsed import Book, Parsed, pci_address, shown
 
 KIND = "lspci"
 TOOL = "lspci"
+HINTS = (": ",)
 _ADDRESS = r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _DEVICE = _ADDRESS + r" (?:[A-Z0-9][A-Za-z][\w /-]{1,40}(?: \[[0-9a-f]{4}\])?: \S|[0-9a-f]{4}: [0-9a-f]{4}:)"
-BEGINS = re.compile(rf"^[ \t]*{_DEVICE}", re.M)
+BEGINS = re.compile(rf"^[ \t]*+{_DEVICE}", re.M)
 _LINE = re.compile(
     rf"[ \t]*({_ADDRESS}) (?:([A-Z0-9][A-Za-z][^:\[]{{1,50}}?)(?: \[([0-9a-f]{{4}})\])?|([0-9a-f]{{4}})): (.*)$"
 )

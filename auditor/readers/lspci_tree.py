@@ -9,7 +9,8 @@ from auditor.readers.parsed import Book, Parsed, shown
 
 KIND = "lspci_tree"
 TOOL = "lspci"
-BEGINS = re.compile(r"^[ \t]*[-+\\|][-+]?-?\[(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}(?:-[0-9a-f]{2})?\]-", re.M)
+HINTS = ("]-",)
+BEGINS = re.compile(r"^[ \t]*+[-+\\|][-+]?-?\[(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}(?:-[0-9a-f]{2})?\]-", re.M)
 _BUS = re.compile(r"\[(?:([0-9a-f]{4,8}):)?([0-9a-f]{2})(?:-[0-9a-f]{2})?\]")
 _DEVICE = re.compile(r"[-+\\]-?([0-9a-f]{2}\.[0-7])(?:  |$)[ \t]*(.*)$")
 _BRANCH = re.compile(r"[^ |\t]")

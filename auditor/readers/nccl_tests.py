@@ -13,14 +13,15 @@ from auditor.readers.parsed import Book, Parsed, pci_address, shown
 
 KIND = "nccl_tests"
 TOOL = "nccl-tests"
+HINTS = ("nThread", "Using devices", "busbw", "nccl-tests", "Collective", "float", "half", "int", "double")
 _PREFIX = r"(?:\[?\d+(?:,\d+)?\]?(?:<std\w+>)?:?[ \t]*)?"
 _ROW_BEGIN = rf"{_PREFIX}\d+[ \t]+\d+[ \t]+(?:float|double|half|bfloat16|u?int(?:8|32|64)|f8e\w+|fp8\w*)[ \t]"
 BEGINS = re.compile(
-    rf"^[ \t]*(?:{_PREFIX}# nThread \d+|{_PREFIX}# Using devices|{_PREFIX}#[ \t]+size[ \t]+count[ \t]+type"
-    rf"|{_PREFIX}# nccl-tests version|{_ROW_BEGIN})",
+    rf"^[ \t]*+(?:{_PREFIX}# nThread \d+|{_PREFIX}# Using devices|{_PREFIX}#[ \t]+size[ \t]+count[ \t]+type"
+    rf"|{_PREFIX}# nccl-tests version|{_PREFIX}# Collective test starting|{_ROW_BEGIN})",
     re.M,
 )
-RESTARTS = re.compile(rf"^[ \t]*{_PREFIX}# nThread \d+", re.M)
+RESTARTS = re.compile(rf"^[ \t]*+{_PREFIX}# nThread \d+", re.M)
 _COMMENT = re.compile(rf"[ \t]*{_PREFIX}#")
 _RANK = re.compile(
     r"#[ \t]+Rank[ \t]+(\d+)[ \t]+(?:Group[ \t]+\d+[ \t]+)?Pid[ \t]+\d+[ \t]+on[ \t]+(\S+)[ \t]+device[ \t]+(\d+)"
@@ -33,7 +34,7 @@ _ROW = re.compile(
     rf"[ \t]*(\d+)[ \t]+(\d+)[ \t]+({_TYPES})[ \t]+(?:(sum|prod|min|max|avg|mulsum|all|none)[ \t]+)?(?:(-?\d+)[ \t]+)?"
     rf"{_TRIPLET}(?:[ \t]+{_TRIPLET})?[ \t]*$"
 )
-_NOISE = re.compile(r"NCCL (?:INFO|WARN|version)|^[ \t]*$")
+_NOISE = re.compile(r"NCCL (?:INFO|WARN|version)|^[ \t]*+$")
 DTYPES = {"float": "fp32", "double": "fp64", "half": "fp16", "bfloat16": "bf16"}
 OPS = {
     "all_reduce": "all_reduce",

@@ -12,7 +12,8 @@ from auditor.readers.parsed import Book, Parsed
 
 KIND = "nccl_tests_json"
 TOOL = "nccl-tests"
-BEGINS = re.compile(r"^[ \t]*\{(?=\s{0,40}\"(?:version|start_time|args|nccl_version|config|results)\")", re.M)
+HINTS = ("out_of_place",)
+BEGINS = re.compile(r"^[ \t]*+\{(?=\s{0,40}\"(?:version|start_time|args|nccl_version|config|results)\")", re.M)
 end = json_text.closing
 
 

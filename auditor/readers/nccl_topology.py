@@ -13,7 +13,8 @@ from auditor.readers.parsed import Book, Parsed, pci_address
 
 KIND = "nccl_topology"
 TOOL = "nccl-topology"
-BEGINS = re.compile(r"^[ \t]*<system version=", re.M)
+HINTS = ("<system",)
+BEGINS = re.compile(r"^[ \t]*+<system version=", re.M)
 _GENERATION = {"2.5": 1, "5": 2, "5.0": 2, "8": 3, "8.0": 3, "16": 4, "16.0": 4, "32": 5, "32.0": 5, "64": 6, "64.0": 6}
 _HEX = re.compile(r"0x([0-9a-fA-F]{4})")
 

@@ -8,10 +8,11 @@ from auditor.readers.parsed import Book, Parsed, pci_address, shown
 
 KIND = "nvbandwidth"
 TOOL = "nvbandwidth"
+HINTS = ("nvbandwidth", "memcpy", "Running ")
 BEGINS = re.compile(
-    r"^[ \t]*nvbandwidth Version|^[ \t]*Running [a-z0-9_]+_(?:ce|sm)\.|^[ \t]*memcpy (?:CE|SM) [^\n]*bandwidth", re.M
+    r"^[ \t]*+nvbandwidth Version|^[ \t]*+Running [a-z0-9_]+_(?:ce|sm)\.|^[ \t]*+memcpy (?:CE|SM) [^\n]*bandwidth", re.M
 )
-RESTARTS = re.compile(r"^[ \t]*nvbandwidth Version", re.M)
+RESTARTS = re.compile(r"^[ \t]*+nvbandwidth Version", re.M)
 _RUNNING = re.compile(r"[ \t]*Running ([a-z0-9_]+)\.")
 _DEVICE = re.compile(r"[ \t]*Device (\d{1,3}): (.+?)(?: \(([0-9A-Fa-f:.]+)\))?[ \t]*$")
 _CAPTION = re.compile(r"[ \t]*memcpy (?:CE|SM) ([CG]PU)\(row\) (<-|->|<->) GPU\(column\).*\((GB/s)\)", re.I)

@@ -12,7 +12,8 @@ from auditor.readers.parsed import Book, Parsed, pci_address
 
 KIND = "nvbandwidth_json"
 TOOL = "nvbandwidth"
-BEGINS = re.compile(r"^[ \t]*\{(?=\s{0,80}\"nvbandwidth\")", re.M)
+HINTS = ('"nvbandwidth"',)
+BEGINS = re.compile(r"^[ \t]*+\{(?=\s{0,80}\"nvbandwidth\")", re.M)
 _FIGURE = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _DEVICE = re.compile(r"(\d{1,3}): (.+?)(?: \(([0-9A-Fa-f:.]+)\))?(?:: .*)?$")
 end = json_text.closing

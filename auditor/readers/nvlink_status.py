@@ -13,11 +13,12 @@ from auditor.records import Subject
 
 KIND = "nvlink_status"
 TOOL = "nvidia-smi"
+HINTS = ("Link ", "(UUID:", "nvlinks")
 BEGINS = re.compile(
-    r"^[ \t]*(?:GPU \d{1,3}: \S[^\n]*(?:\(UUID: |\n[ \t]*Link \d)|Link \d{1,2}: (?:[\d.]+ GB/s|<?[iI]n[aA]ctive>?)"
-    r"|[^\n]{0,120}GPU \d{1,3} has nvlinks inactive)",
+    r"^[ \t]*+(?:GPU \d{1,3}: \S[^\n]*(?:\(UUID: |\n[ \t]*Link \d)|Link \d{1,2}: (?:[\d.]+ GB/s|<?[iI]n[aA]ctive>?))",
     re.M,
 )
+WITHIN = re.compile(r"GPU \d{1,3} has nvlinks inactive")
 _LINK = re.compile(r"(?:^|[ \t])Link (\d{1,2}):[ \t]*(?:(\d+(?:\.\d+)?)[ \t]*GB/s|(<?inactive>?))[ \t]*$", re.I)
 _OTHER_GPU = re.compile(r"\bGPU (\d{1,3})\b")
 _ALL_INACTIVE = re.compile(r"all links are in[- ]?active", re.I)

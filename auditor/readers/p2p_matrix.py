@@ -8,9 +8,10 @@ from auditor.readers.parsed import Book, Parsed, shown
 
 KIND = "p2p_matrix"
 TOOL = "nvidia-smi"
+HINTS = ("GPU",)
 _WORDS = r"OK|CNS|GNS|TNS|DR|NS|U"
-BEGINS = re.compile(rf"^[ \t]*GPU\d+[ \t]*(?=GPU\d|(?:X[ \t]+)?(?:{_WORDS})(?:[ \t]|$))", re.M)
-RESTARTS = re.compile(r"^[ \t]*GPU0[ \t]*GPU1", re.M)
+BEGINS = re.compile(rf"^[ \t]*+GPU\d+[ \t]*(?=GPU\d|(?:X[ \t]+)?(?:{_WORDS})(?:[ \t]|$))", re.M)
+RESTARTS = re.compile(r"^[ \t]*+GPU0[ \t]*GPU1", re.M)
 _ROW = re.compile(rf"[ \t]*GPU(\d+)[ \t]+((?:(?:X|{_WORDS}|N/A)[ \t]*)+)$")
 _CELL = re.compile(rf"X|{_WORDS}|N/A")
 _HEADER = re.compile(r"[ \t]*(?:GPU\d+[ \t]*)+$")

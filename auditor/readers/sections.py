@@ -32,7 +32,7 @@ _BANNER = re.compile(
 )
 _NO_HOST = re.compile(r"(?i)(?:nvidia|lspci|lscpu|dmesg|topo|dcgm|nccl|gpu|nic|cuda|numa|legend)[\w-]*$|[^0-9]+$|\d+$")
 _NOISE = re.compile(
-    r"[ \t]*(?:```\w*|~~~\w*|[=_*#.~-]{3,}|# ?\(exit code:? ?\d+\)|--More--.*|\(END\)|\.\.\.|…)?[ \t]*$"
+    r"[ \t]*(?:```\w*|~~~\w*|[=_*#.~+|-]{3,}|# ?\(exit code:? ?\d+\)|--More--.*|\(END\)|\.\.\.|…)?[ \t]*$"
 )
 _PREFIXED = re.compile(rf"({_HOST}):(?: (.*))?$")
 _NO_PREFIX = re.compile(r"(?i)(?:NVRM|kern\w*|nvidia\S*|error|warn\w*|info|note|gpu\S*|nic\S*|\d+|\d{4}-\d\d-\d\dt.*)$")
@@ -118,9 +118,10 @@ class _Mark:
 def _marks(text: str) -> list[_Mark]:
     """Every place where something may begin, in order."""
     by_line: dict[int, _Mark] = {}
-    for reader in readers():
-        for match in reader.BEGINS.finditer(text):
-            mark = by_line.setdefault(match.start(), _Mark(match.start(), []))
+    for reader, found in _beginnings(text):
+        at = text.rfind("\n", 0, found) + 1
+        mark = by_line.setdefault(at, _Mark(at, []))
+        if reader not in mark.readers:
             mark.readers.append(reader)
     for match in PROMPT.finditer(text):
         command = match["a"] or match["b"] or match["c"] or ""
@@ -130,6 +131,16 @@ def _marks(text: str) -> list[_Mark]:
         if match["file"] or (host and not _NO_HOST.match(host)):
             by_line[match.start()] = _Mark(match.start(), [], host, True, match["file"] or host)
     return [by_line[at] for at in sorted(by_line)]
+
+
+def _beginnings(text: str) -> Iterator[tuple[Reader, int]]:
+    """Where each reader's output may begin; a reader none of whose hints stands in the text is not asked."""
+    for reader in readers():
+        if not any(hint in text for hint in reader.HINTS):
+            continue
+        for pattern in (reader.BEGINS, getattr(reader, "WITHIN", None)):
+            for match in pattern.finditer(text) if pattern is not None else ():
+                yield reader, match.start()
 
 
 def _sections(text: str, first_line: int, host: str | None) -> Iterator[Section]:

@@ -11,12 +11,13 @@ from auditor.records import Condition, Subject
 
 KIND = "smi_csv"
 TOOL = "nvidia-smi"
+HINTS = (", ",)
 _COLUMN = (
     r"(?:index|name|gpu_name|uuid|gpu_uuid|pci\.bus_id|gpu_bus_id|serial|gpu_serial|timestamp|driver_version|count|pid"
     r"|pstate|process_name|used_gpu_memory|vbios_version|mig\.|ecc\.|pcie\.|power\.|clocks|memory\.|utilization\."
     r"|temperature\.|fan\.|compute_mode|persistence_mode|retired_pages|remapped_rows|enforced\.|fabric\.|display_)"
 )
-BEGINS = re.compile(rf"^[ \t]*{_COLUMN}[\w.]*(?: \[[\w%/]+\])?,[ \t]*{_COLUMN}[^\n]*$", re.M)
+BEGINS = re.compile(rf"^[ \t]*+{_COLUMN}[\w.]*(?: \[[\w%/]+\])?,[ \t]*{_COLUMN}[^\n]*$", re.M)
 RESTARTS = BEGINS
 
 
@@ -120,7 +121,7 @@ def read(text: str) -> Parsed:
         book.add("gpu_identity_processes_total", len(found), one)
     for (one, cause), addresses in pages.items():
         book.add("gpu_health_retired_pages_total", len(addresses), one, cause=cause)
-    if "index" in header and rows == len(order):
+    if "index" in header and rows and rows == len(order):
         book.add("server_facts_gpus_nvml_total", rows)
     return book.parsed()
 

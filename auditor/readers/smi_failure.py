@@ -9,24 +9,16 @@ from auditor.records import Subject
 
 KIND = "smi_failure"
 TOOL = "nvidia-smi"
+HINTS = ("device handle", "initialize NVML", "NVIDIA-SMI has failed", "No devices were found")
 _SENTENCES = (
-    (
-        "gpu_lost",
-        r"Unable to determine the device handle for GPU ?(\S*?):? ?:? (?:GPU is lost|Unknown Error|Not Found)",
-    ),
-    ("gpu_lost", r"Unable to determine the device handle for gpu ([0-9A-Fa-f:.]+)"),
-    ("driver_mismatch", r"Failed to initialize NVML: Driver/library version mismatch"),
-    ("no_driver", r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver"),
-    (
-        "no_driver",
-        r"Failed to initialize NVML: (?:Driver Not Loaded|Unknown Error|GPU access blocked[^\n]*|Insufficient[^\n]*)",
-    ),
-    ("no_devices", r"No devices were found"),
+    ("gpu_lost", "handle", r"Unable to determine the device handle for [Gg][Pp][Uu](?:\d{1,2}: )? ?([0-9A-Fa-f:.]*)"),
+    ("driver_mismatch", "init", r"Failed to initialize NVML: Driver/library version mismatch"),
+    ("no_driver", "driver", r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver"),
+    ("no_driver", "init", r"Failed to initialize NVML: (?:Driver Not Loaded|Unknown Error|GPU access|Insufficient)"),
+    ("no_devices", "count", r"No devices were found"),
 )
-BEGINS = re.compile(
-    "^[^\n]{0,80}?(?:" + "|".join(re.sub(r"\((?!\?)", "(?:", pattern) for _, pattern in _SENTENCES) + ")", re.M
-)
-_PATTERNS = tuple((word, re.compile(pattern)) for word, pattern in _SENTENCES)
+BEGINS = re.compile("|".join(re.sub(r"\((?!\?)", "(?:", pattern) for _, _, pattern in _SENTENCES))
+_PATTERNS = tuple((word, where, re.compile(pattern)) for word, where, pattern in _SENTENCES)
 
 
 def recognise(text: str) -> float:
@@ -40,15 +32,15 @@ def read(text: str) -> Parsed:
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
-        for word, pattern in _PATTERNS:
+        for word, where, pattern in _PATTERNS:
             match = pattern.search(line)
             if match:
                 address = pci_address(match[1].rstrip(":.")) if match.lastindex else None
                 if address:
                     subject = Subject(id=f"gpu:{address}", kind="gpu", pci=address)
-                    book.add("gpu_health_fault", word, book.subject(subject), where="handle")
+                    book.add("gpu_health_fault", word, book.subject(subject), where=where)
                 else:
-                    book.add("gpu_health_fault", word, where="nvml")
+                    book.add("gpu_health_fault", word, where=where)
                 break
         else:
             book.unreadable(number, f"not understood: {shown(line)}")

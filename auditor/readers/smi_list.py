@@ -8,7 +8,8 @@ from auditor.readers.parsed import Book, Parsed, shown
 
 KIND = "smi_list"
 TOOL = "nvidia-smi"
-BEGINS = re.compile(r"^[ \t]*GPU \d{1,3}: \S[^\n]*\(UUID: ", re.M)
+HINTS = ("(UUID:",)
+BEGINS = re.compile(r"^[ \t]*+GPU \d{1,3}: \S[^\n]*\(UUID: ", re.M)
 GPU_LINE = re.compile(r"[ \t]*GPU (\d{1,3}): (\S.*?)[ \t]*(?:\(UUID:[ \t]*([\w-]+)\)?)?[ \t]*$")
 MIG_LINE = re.compile(r"[ \t]*MIG[ \t]+(\S+)[ \t]+Device[ \t]+(\d+):")
 

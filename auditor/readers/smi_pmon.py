@@ -8,7 +8,8 @@ from auditor.readers.parsed import Book, Parsed, shown
 
 KIND = "smi_pmon"
 TOOL = "nvidia-smi"
-BEGINS = re.compile(r"^[ \t]*# gpu[ \t]+pid[ \t]+type\b", re.M)
+HINTS = ("# gpu",)
+BEGINS = re.compile(r"^[ \t]*+# gpu[ \t]+pid[ \t]+type\b", re.M)
 _ROW = re.compile(r"[ \t]*(\d{1,3})[ \t]+(\d+|-)[ \t]+([CG](?:\+[CG])?|-)[ \t]+\S+")
 
 

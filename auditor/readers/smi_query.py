@@ -12,13 +12,14 @@ from auditor.readers.parsed import Book, Parsed, pci_address, shown
 
 KIND = "smi_query"
 TOOL = "nvidia-smi"
+HINTS = ("NVSMI LOG", "Attached GPUs", "GPU 0", "Product Name")
 BEGINS = re.compile(
-    r"^[ \t]*(?:=+NVSMI LOG=+|Attached GPUs[ \t]*:[ \t]*\d+"
+    r"^[ \t]*+(?:=+NVSMI LOG=+|Attached GPUs[ \t]*:[ \t]*\d+"
     r"|GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d[ \t]*$"
     r"|Product Name[ \t]+:[ \t]*(?:NVIDIA|Tesla|Quadro|GeForce|GRID))",
     re.M,
 )
-RESTARTS = re.compile(r"^[ \t]*=+NVSMI LOG=+", re.M)
+RESTARTS = re.compile(r"^[ \t]*+=+NVSMI LOG=+", re.M)
 
 _GPU = re.compile(r"[ \t]*GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9])[ \t]*$")
 _PAIR = re.compile(r"[ \t]*([A-Za-z][^:]{0,58}?)[ \t]*:(?:[ \t]+(.*)|[ \t]*)$")

@@ -9,14 +9,15 @@ from auditor.readers.parsed import Book, Parsed, pci_address, shown
 
 KIND = "smi_table"
 TOOL = "nvidia-smi"
+HINTS = ("NVIDIA-SMI", "Processes:", "MiB")
 BEGINS = re.compile(
-    r"^[ \t]*(?:\|[ \t]*NVIDIA-SMI[ \t]+\d+\.\d+"
+    r"^[ \t]*+(?:\|[ \t]*NVIDIA-SMI[ \t]+\d+\.\d+"
     r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}[ \t]*(?=\n[ \t]*\+-+\+[ \t]*\n[ \t]*\|)"
     r"|\|[ \t]*\d+[ \t]+(?:NVIDIA|Tesla|Quadro|GeForce|GRID|ERR!)\b[^|\n]*\||\+-+\+[ \t]*(?=\n[ \t]*\|[ \t]*NVIDIA-SMI)"
     r"|\|[ \t]*Processes:)",
     re.M,
 )
-RESTARTS = re.compile(r"^[ \t]*\|[ \t]*NVIDIA-SMI[ \t]+\d+\.\d+", re.M)
+RESTARTS = re.compile(r"^[ \t]*+\|[ \t]*NVIDIA-SMI[ \t]+\d+\.\d+", re.M)
 
 _HEAD = re.compile(r"(?:Driver|KMD) Version:[ \t]*([\w.]+)(?:.*?CUDA (?:UMD )?Version:[ \t]*([\d.]+))?")
 _FIRST = re.compile(r"[ \t]*(\d{1,3})[ \t]+(\S.*?)[ \t]+(On|Off|N/A|WDDM|TCC|MCDM|ERR!)[ \t]*$")

@@ -14,10 +14,11 @@ from auditor.readers.parsed import Book, Parsed, pci_address
 
 KIND = "smi_xml"
 TOOL = "nvidia-smi"
+HINTS = ("nvidia_smi_log",)
 BEGINS = re.compile(
-    r"^[ \t]*(?:<\?xml[^>\n]*>[ \t]*(?=\n[ \t]*<(?:!DOCTYPE nvidia|nvidia_smi_log))|<nvidia_smi_log)", re.M
+    r"^[ \t]*+(?:<\?xml[^>\n]*>[ \t]*(?=\n[ \t]*<(?:!DOCTYPE nvidia|nvidia_smi_log))|<nvidia_smi_log)", re.M
 )
-RESTARTS = re.compile(r"^[ \t]*<\?xml|^[ \t]*<nvidia_smi_log", re.M)
+RESTARTS = re.compile(r"^[ \t]*+<nvidia_smi_log", re.M)
 
 
 def recognise(text: str) -> float:

@@ -15,13 +15,14 @@ from auditor.records import Subject
 
 KIND = "topology_matrix"
 TOOL = "nvidia-smi"
+HINTS = ("GPU", "NIC")
 _PATHS = r"NV\d+|PIX|PXB|PHB|NODE|SYS|SOC"
 BEGINS = re.compile(
-    rf"^[ \t]*(?:GPU\d+[ \t]*(?=GPU\d|NIC\d|CPU ?Aff|mlx|X[ \t\n]|{_PATHS})"
+    rf"^[ \t]*+(?:GPU\d+[ \t]*(?=GPU\d|NIC\d|CPU ?Aff|mlx|X[ \t\n]|{_PATHS})"
     rf"|(?:NIC\d+|mlx\d_\w+)[ \t]+(?=X[ \t\n]|{_PATHS})|NIC Legend)",
     re.M,
 )
-RESTARTS = re.compile(r"^[ \t]*GPU0[ \t]*(?:GPU1|NIC\d|CPU ?Aff|mlx)", re.M)
+RESTARTS = re.compile(r"^[ \t]*+GPU0[ \t]*(?:GPU1|NIC\d|CPU ?Aff|mlx)", re.M)
 
 _DEVICE = r"GPU\d+|NIC\d+|[a-z][a-z0-9_]*\d"
 _TRAILING = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
@@ -253,7 +254,7 @@ def _paths(columns: list[str], rows: dict[str, _Row], names: dict[str, str], boo
 
 def _affinity(trailing: list[str], rows: dict[str, _Row], names: dict[str, str], book: Book) -> None:
     for name, row in rows.items():
-        if not name.startswith("GPU") or not trailing or not row.cells:
+        if not name.startswith("GPU") or len(row.cells) < len(names):
             continue
         fields: dict[str, str] = dict.fromkeys(trailing, "")
         if row.rest == ["N/A"]:
@@ -266,14 +267,13 @@ def _affinity(trailing: list[str], rows: dict[str, _Row], names: dict[str, str],
         if "CPU Affinity" in fields:
             book.add("topology_cpu_affinity", fields["CPU Affinity"], subject)
         if fields.get("NUMA Affinity"):
-            hidden = fields["NUMA Affinity"] == "N/A"  # the driver prints N/A where the kernel says node -1
-            book.add("topology_numa_node", -1 if hidden else _node(fields["NUMA Affinity"]), subject)
+            book.add("topology_numa_node", _node(fields["NUMA Affinity"]), subject)
         if fields.get("GPU NUMA ID"):
             book.add("topology_gpu_numa_id", _node(fields["GPU NUMA ID"]), subject)
 
 
 def _node(text: str) -> int | str | None:
-    """A node number; a range of nodes stays text; N/A is None."""
+    """A node number; a range of nodes stays text; N/A, which the driver prints for a hidden node, is None."""
     if text == "N/A":
         return None
     return int(text) if text.isdigit() else text

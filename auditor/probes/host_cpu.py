@@ -1,17 +1,18 @@
 """Host CPU: floating-point rate of a matrix product on all CPUs and on one.
 
 Square products of torch's BLAS with random data, the mean over a window after one warm-up product. All
-CPUs tell a short quota, a throttled host, a neighbour; one CPU tells the clock and the generation.
+CPUs tell a short quota, a throttled host, a neighbour; one CPU tells the clock and the generation. The first
+worker measures, for it has torch; the others wait.
 """
 
-import os
 import time
 from typing import Any, Iterator, Optional
 
+from auditor.probes.engine.every_cpu import every_cpu
 from auditor.records import Reading
 
 KEY = "host_cpu"
-SCOPE = "server"
+SCOPE = "all"
 DEVICES = ("cuda", "cpu")
 NEEDS = ("torch",)
 SECONDS = {"quick": 0.8, "standard": 6.0, "soak": 20.0}
@@ -29,21 +30,19 @@ def applies(context: Any) -> Optional[str]:
 
 def run(context: Any) -> Iterator[Reading]:
     """float32 on all CPUs and on one; float64 too outside quick."""
+    if context.rank:
+        return
     import torch
 
-    before = torch.get_num_threads()
-    everyone = len(os.sched_getaffinity(0))
     dtypes = ("fp32",) if context.profile == "quick" else ("fp32", "fp64")
-    try:
+    with every_cpu(torch) as everyone:
         for dtype in dtypes:
             for threads, size in ((everyone, SIZES["all"]), (1, SIZES["one"])):
                 torch.set_num_threads(threads)
                 rate, n = product_rate(torch, dtype, size, WINDOW[context.profile], context.seed)
-                yield context.reading("flops_per_second", rate, n=n, dtype=dtype, threads=threads)
-        if context.profile == "quick":
-            context.cut("fp64")
-    finally:
-        torch.set_num_threads(before)
+                yield context.reading("flops_per_second", rate, n=n, subject="server", dtype=dtype, threads=threads)
+    if context.profile == "quick":
+        context.cut("fp64")
 
 
 def product_rate(torch: Any, dtype: str, size: int, window: float, seed: int) -> Any:

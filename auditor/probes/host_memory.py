@@ -3,7 +3,7 @@
 STREAM (McCalpin): float64, each array at least four times the last-level caches, the best of several
 passes, bytes counted as the kernel states them (copy and scale 2 streams, add and triad 3), the extra read
 that a store may cost not counted. torch's own vectorized loops on all CPUs; first touched by the same
-threads that use it, so that memory lies on their NUMA node.
+threads that use it, so that memory lies on their NUMA node. The first worker measures, for it has torch.
 """
 
 import os
@@ -12,10 +12,11 @@ import statistics
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
+from auditor.probes.engine.every_cpu import every_cpu
 from auditor.records import Reading
 
 KEY = "host_memory"
-SCOPE = "server"
+SCOPE = "all"
 DEVICES = ("cuda", "cpu")
 NEEDS = ("torch",)
 SECONDS = {"quick": 1.2, "standard": 10.0, "soak": 20.0}
@@ -38,23 +39,27 @@ def applies(context: Any) -> Optional[str]:
 
 def run(context: Any) -> Iterator[Reading]:
     """The four kernels of STREAM, best pass of each."""
+    if context.rank:
+        return
     import torch
 
-    threads = len(os.sched_getaffinity(0))
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
     size, wanted = array_bytes(context.profile)
     if size < wanted:
         context.cut("arrays below %d times the caches" % CACHE_FACTOR)
-    try:
+    with every_cpu(torch) as threads:
         passes = measure(torch, size, REPEATS[context.profile], context.remaining)
-    finally:
-        torch.set_num_threads(before)
     for op, seconds in passes.items():
         rates = [STREAMS[op] * size / s for s in seconds]
         spread = statistics.pstdev(rates) / statistics.fmean(rates) if len(rates) > 1 else None
         yield context.reading(
-            "bytes_per_second", max(rates), spread=spread, n=len(rates), op=op, threads=threads, bytes=size
+            "bytes_per_second",
+            max(rates),
+            spread=spread,
+            n=len(rates),
+            subject="server",
+            op=op,
+            threads=threads,
+            bytes=size,
         )
 
 

@@ -63,6 +63,8 @@ class Worker:
                     }
             for reading in getattr(module, message["hook"])(context) or ():
                 self._tell(reading)
+        except TimeoutError as error:  # a foreign program that hung was ended by the probe itself
+            return {"status": "timed_out", "reason": str(error) or "timed out"}
         except Exception as error:  # noqa: BLE001  # the probe's border: whatever it raises becomes its row
             self.channel.send({"say": "trace", "text": traceback.format_exc(limit=-12)})
             return {"status": "failed", "reason": one_line(error)}

@@ -32,6 +32,7 @@ SOURCE = "driver/dcgm"
 LEVELS = {"quick": 1, "standard": 2, "soak": 3}
 ATTACHMENT = "dcgmi-diag.json"
 PORT = 5555
+PROC_UNIX = "/proc/net/unix"
 SAMPLED = "150,140,155,100,101,112,203,204,1004,1005,1009,1010,1011,1012"
 # What `dcgmi` means by its exit code, as the shell sees it (DCGM 4.6, main returns the code & 255).
 EXITS = {
@@ -40,13 +41,13 @@ EXITS = {
     250: "not supported",
     245: "time-out",
     242: "no data",
-    239: "not measured: needs root",
+    239: "no permission",
     238: "GPU lost",
     237: "GPU reset required",
     235: "no host engine answers",
     234: "GPU not supported",
     233: "GPUs of different models",
-    227: "not measured: needs root",
+    227: "needs root",
     226: "the diagnostic ran and reported errors",
     223: "a DCGM module is not loaded",
     217: "another diagnostic is running",
@@ -57,6 +58,7 @@ EXITS = {
     202: "the host engine is paused",
     190: "the diagnostic was stopped",
 }
+NEEDS_ROOT = (227, 239)
 RAN = (0, 205, 223, 226)  # complete JSON may stand on stdout: it decides, not the code
 
 
@@ -83,6 +85,10 @@ def run(context: Any) -> Iterator[Reading]:
         code, out, err = diag(level, engine.host, str(context.directory), max(1.0, context.remaining() - 2.0))
     if out.strip():
         context.attach(ATTACHMENT, out)
+    if code in NEEDS_ROOT:
+        context.note("not measured: needs root")
+        yield context.reading("level", None, source=SOURCE)
+        return
     if code not in RAN or not out.strip():
         raise RuntimeError("dcgmi diag -r %d: %s" % (level, meaning(code, out or err)))
     yield context.reading("level", level, source=SOURCE)
@@ -145,22 +151,22 @@ def host_engine(folder: str) -> Iterator[Engine]:
         programs.end(child)
 
 
-def running(proc_unix: str = "/proc/net/unix") -> Optional[str]:
+def running() -> Optional[str]:
     """The address of a host engine that answers: "" for dcgmi's own default, unix://PATH; None when none does."""
     try:
         with socket.create_connection(("127.0.0.1", PORT), timeout=0.5):
             return ""
     except OSError:
         pass
-    for path in _sockets(proc_unix):
+    for path in _sockets():
         if _answers(path):
             return "unix://" + path
     return None
 
 
-def _sockets(proc_unix: str) -> List[str]:
+def _sockets() -> List[str]:
     try:
-        with open(proc_unix, encoding="utf-8", errors="replace") as file:
+        with open(PROC_UNIX, encoding="utf-8", errors="replace") as file:
             paths = {line.split()[-1] for line in file if "/" in line.split()[-1:][0]}
     except (OSError, IndexError):
         return []

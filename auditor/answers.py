@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -34,7 +34,6 @@ class Answer(msgspec.Struct, frozen=True):
     interpreter: str | None = None
     torch: str | None = None
     cuda: str | None = None
-    python: str | None = None
     running: Running | str | None = None
     finished: bool = False
     rebooted: bool = False
@@ -45,6 +44,9 @@ class Answer(msgspec.Struct, frozen=True):
     last_words: str | None = None
     record: str | None = None
     sha256: str | None = None
+    lacks: list[Literal["driver", "dcgm", "torch"]] = []
+    plan: list[str] = []
+    facts: dict[str, str | int | bool | None] | None = None
     removed: list[str] = []
     left: list[str] = []
 
@@ -65,11 +67,20 @@ def understand(raw: Any) -> Answer:
         raise Spoiled(f"the module's answer is malformed: {show(error)}") from None
     clean = {
         name: show(value, _WORD_LIMIT)
-        for name in ("reason", "detail", "interpreter", "torch", "cuda", "python", "step", "last_words")
+        for name in ("reason", "detail", "interpreter", "torch", "cuda", "step", "last_words")
         if isinstance(value := getattr(answer, name), str)
     }
-    figures = {show(name, 60): value for name, value in list((answer.figures or {}).items())[:12]}
-    return msgspec.structs.replace(answer, figures=figures, **clean)
+    few = _WORD_LIMIT // 10
+    return msgspec.structs.replace(
+        answer,
+        figures={show(name, 60): value for name, value in list((answer.figures or {}).items())[:few]},
+        facts={
+            show(name, 60): show(value, 120) if isinstance(value, str) else value
+            for name, value in list((answer.facts or {}).items())[:few]
+        },
+        plan=[show(step, 300) for step in answer.plan[:few]],
+        **clean,
+    )
 
 
 def record_bytes(answer: Answer) -> bytes | None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 try:
-    from auditor import collect
+    from auditor import collect, wishes
     from auditor.errors import UserError
 except ImportError as error:
     raise AnsibleActionFail(
@@ -25,6 +26,7 @@ except ImportError as error:
     ) from None
 
 ROOT = Path(__file__).parents[2]
+PROBE = ROOT / "build" / "auditor-probe.pyz"
 FAILING = {"never": (), "reject": (1,), "review": (1,), "incomplete": (1, 3)}
 
 
@@ -32,73 +34,76 @@ class ActionModule(ActionBase):
     """One of the two states; never contacts a server."""
 
     _requires_connection = False
-    _VALID_ARGS = frozenset({"state", "results", "profile", "lang", "fail_on", "folder", "formats"})
+    _VALID_ARGS = frozenset({"state", "folder"})
 
     def run(self, tmp: None = None, task_vars: dict | None = None) -> dict:
         """Dispatch; a sentence where a person has to act."""
-        result = super().run(tmp, task_vars)
-        wishes = {name: str(value) for name, value in self._task.args.items() if value is not None}
+        result, variables = super().run(tmp, task_vars), task_vars or {}
         try:
-            if wishes.get("state") == "opened":
-                return result | self._open(wishes, task_vars or {})
-            return result | self._report(wishes)
+            if self._task.args.get("state") == "opened":
+                return result | self._open(variables)
+            own = _audit_variables(variables["hostvars"][variables["inventory_hostname"]])
+            return result | self._report(str(self._task.args.get("folder") or ""), wishes.read(own, "audit"))
         except UserError as error:
             raise AnsibleActionFail(str(error)) from None
 
-    def _open(self, wishes: dict[str, str], task_vars: dict) -> dict:
-        if wishes["fail_on"] not in FAILING:
-            raise UserError(f"audit_fail_on: {wishes['fail_on']!r} is none of {', '.join(FAILING)}.")
-        if wishes["profile"] not in ("quick", "standard", "soak"):
-            raise UserError(f"audit_profile: {wishes['profile']!r} is none of quick, standard, soak.")
-        hostvars = task_vars["hostvars"]
-        names = list(task_vars["ansible_play_hosts_all"])
-        wanted = [self._wanted(name, hostvars[name]) for name in names]
-        inventory = collect.inventory_name(task_vars.get("ansible_inventory_sources") or ["hosts"])
+    def _open(self, variables: dict) -> dict:
+        names = list(variables["ansible_play_hosts_all"])
+        own = {name: _audit_variables(variables["hostvars"][name]) for name in names}
+        wished = {name: wishes.read(own[name], name) for name in names}
+        first = wished[names[0]]
+        wanted = [collect.Wanted(name, wish.order, wish.label) for name, wish in wished.items()]
+        collect.check(wanted)
+        missing = next(
+            (wish.probe or PROBE for wish in wished.values() if not Path(wish.probe or PROBE).exists()), None
+        )
+        if missing:
+            raise UserError(f"{missing}: the probe file is missing. `make pyz` builds it.")
         if self._task.check_mode:
-            collect.check(wanted)
             return {"changed": False, "folder": "", "servers": names}
+        sources = variables.get("ansible_inventory_sources") or ["hosts"]
         folder = collect.open_run(
-            Path(wishes["results"]) if "results" in wishes else ROOT / "results",
-            inventory,
+            Path(first.results) if first.results else ROOT / "results",
+            collect.inventory_name([str(source) for source in sources]),
             wanted,
-            profile=wishes["profile"],
-            of_inventory=len(task_vars["groups"]["all"]),
-            lang=wishes.get("lang"),
+            profile=first.profile,
+            of_inventory=len(variables["groups"]["all"]),
+            lang=first.lang,
         )
         collect.claim(folder, os.getppid())
         return {"changed": True, "folder": str(folder), "servers": names}
 
-    def _wanted(self, name: str, known: dict) -> collect.Wanted:
-        label = known.get("audit_label")
-        return collect.Wanted(name, _plain(known.get("audit_order")), None if label is None else str(label))
-
-    def _report(self, wishes: dict[str, str]) -> dict:
-        if not wishes.get("folder"):
+    def _report(self, named: str, wish: wishes.Wishes) -> dict:
+        if not named:
             return {"changed": False, "skipped": True}
-        folder = Path(wishes["folder"])
+        folder = Path(named)
         collect.close_run(folder)
-        fail_on = wishes["fail_on"]
-        argv = [sys.executable, "-m", "auditor", "report", str(folder)]
-        argv += ["--fail-on", "review" if fail_on == "review" else "reject"]
-        if wishes.get("lang"):
-            argv += ["--lang", wishes["lang"]]
+        argv = [sys.executable, "-m", "auditor", "report", str(folder), "--lang", wish.lang]
+        argv += ["--fail-on", "review" if wish.fail_on == "review" else "reject"]
         done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
-        failed = done.returncode in FAILING[fail_on] or done.returncode not in (0, 1, 3)
-        message = f"audit_fail_on={fail_on}: a server is {'incomplete' if done.returncode == 3 else 'not accepted'}"
-        if done.returncode not in (0, 1, 3):
+        written = done.returncode in (0, 1, 3)
+        failed = not written or done.returncode in FAILING[wish.fail_on]
+        message = (
+            f"audit_fail_on: {wish.fail_on}: a server is {'incomplete' if done.returncode == 3 else 'not accepted'}"
+        )
+        if not written:
             message = f"the report could not be made: {done.stderr.strip() or done.stdout.strip()}"
         return {
             "changed": True,
             "failed": failed,
             "msg": message if failed else "",
             "report": done.stdout,
-            "folder": str(folder),
+            "folder": named,
         }
+
+
+def _audit_variables(known: Mapping[str, object]) -> dict[str, object]:
+    return {str(name): _plain(known[name]) for name in known if str(name).startswith("audit_")}
 
 
 def _plain(value: object) -> object:
     """Data of the inventory without Ansible's wrappers, as a strict reader expects it."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]

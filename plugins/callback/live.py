@@ -39,6 +39,7 @@ class CallbackModule(CallbackBase):
         console = Console(file=sys.stdout, highlight=False)
         plain = not console.is_terminal or bool(os.environ.get("NO_COLOR"))
         self._board = Board(console, plain=plain)
+        self._plays = 0
 
     # what happens to one server --------------------------------------------------------------------------------
 
@@ -86,8 +87,12 @@ class CallbackModule(CallbackBase):
 
     def _probe_told(self, name: str, said: dict) -> None:
         board, news = self._board, {"percent": said.get("percent"), "figures": said.get("figures")}
-        if "plan" in said:
-            board.update(name, "trouble" if said.get("reason") else "done", said.get("msg") or _plan(said["plan"]))
+        if "lacks" in said:
+            board.update(name, "started", f"not ready: lacks {', '.join(said['lacks'])}")
+        elif "plan" in said:
+            board.update(name, "trouble" if said.get("reason") else "done", said.get("msg") or "would be measured")
+            for step in said["plan"]["steps"]:
+                board.say(_line(name, f"  {show(step, 300)}"))
         elif "removed" in said:
             board.say(_line(name, f"removed {', '.join(said['removed']) or 'nothing: nothing of ours was there'}"))
         elif said.get("reason"):
@@ -105,8 +110,14 @@ class CallbackModule(CallbackBase):
 
     # the rest ---------------------------------------------------------------------------------------------------
 
+    def v2_playbook_on_play_start(self, play: object) -> None:
+        """Remembers how many plays began: only the first one must find servers."""
+        self._plays += 1
+
     def v2_playbook_on_no_hosts_matched(self) -> None:
         """Nothing to audit: said, because a silent success would be worse."""
+        if self._plays > 1:
+            return
         self._board.say(Text("audit: the inventory has no server here (is --limit right?)", style="bold red"))
 
     def v2_playbook_on_stats(self, stats: object) -> None:

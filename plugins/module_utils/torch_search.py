@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Sequence
 
 _PACKAGES = "lib*/python3*/site-packages/torch/version.py"
 _PREFIXES = ("opt/*", "opt/*/*", "opt/*/envs/*", "root/*", "root/*/envs/*", "home/*/*", "home/*/*/envs/*",
@@ -31,10 +31,11 @@ class Found(NamedTuple):
     python: tuple[int, int]
 
 
-def search(root: str = "/", home: str | None = None) -> list[Found]:
-    """Every usable interpreter with torch, best first: CUDA builds, then newer torch."""
+def search(root: str = "/", home: str | None = None, prefixes: Sequence[Path] = ()) -> list[Found]:
+    """Every usable interpreter with torch, best first: CUDA builds, then newer torch. `prefixes` are looked at too."""
     found = {}
-    for version_file in _version_files(Path(root), Path(home or os.environ.get("HOME") or "/nonexistent")):
+    files = _version_files(Path(root), Path(home or os.environ.get("HOME") or "/nonexistent"))
+    for version_file in [*files, *(file for prefix in prefixes for file in _glob(prefix, _PACKAGES))]:
         one = _read(Path(root), version_file)
         if one:
             found[one.interpreter] = one

@@ -42,6 +42,18 @@ options:
   interpreter:
     description: The Python to measure with; found by itself when not given.
     type: str
+  prepare:
+    description: Whether a server that lacks a driver, DCGM or torch is told so instead of being measured.
+    type: bool
+    default: false
+  driver:
+    description: Which driver the roles may install (C(missing), C(never), C(manage)).
+    type: str
+    default: missing
+  dcgm:
+    description: Which DCGM the roles may install (C(missing), C(never), C(manage)).
+    type: str
+    default: missing
   folder:
     description: The audit's folder on this server.
     type: str
@@ -79,14 +91,14 @@ import base64
 import hashlib
 import json
 import os
-import platform
 import sys
 from pathlib import Path
 
-from ansible.module_utils import detached, guest_folder, torch_search
+from ansible.module_utils import dcgm_plan, detached, driver_plan, guest_folder, host_facts, torch_folder, torch_search
 from ansible.module_utils.basic import AnsibleModule
 
 PROBE, RECORD, STATUS, RUN = "probe.pyz", "record.json", "status.json", "run.json"
+_TOLD = ("os", "kernel", "privilege", "container", "driver_version", "dcgm", "secure_boot", "disk_free_bytes")
 _KEPT_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH")
 _IMAGE_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
 
@@ -100,15 +112,25 @@ class Obstacle(Exception):
 
 
 def preflight(params: dict) -> dict:
-    """What this server has and what a start would do, changing nothing."""
-    running = [told for told in map(_told, guest_folder.ours()) if told and _alive(told)]
+    """What this server is, what it lacks, and what the roles would do about it. Changes nothing."""
+    facts = host_facts.gather()
     interpreter, torch, cuda = _choose(params["interpreter"])
+    driver = driver_plan.plan(facts, params["driver"])
+    dcgm = dcgm_plan.plan(facts, params["dcgm"])
+    lacks = [name for name, plan in (("driver", driver), ("dcgm", dcgm)) if plan.action == "install"]
+    gpus = bool(facts["nvidia_devices"] or facts["driver_version"])
+    wished = f"torch {torch} of {interpreter}" if torch else f"{interpreter}, which has no torch"
+    if gpus and cuda is None and not params["interpreter"]:
+        lacks.append("torch")
+        wished = "no Python with a CUDA torch is there: one is brought into a folder of the audit's"
+    steps = [f"{name}: {plan.action}, {plan.reason}" for name, plan in (("driver", driver), ("DCGM", dcgm)) if gpus]
     return {
-        "python": platform.python_version(),
         "interpreter": interpreter,
         "torch": torch,
         "cuda": cuda,
-        "running": running[0]["run"] if running else None,
+        "lacks": lacks,
+        "plan": [*steps, f"measured with: {wished}"],
+        "facts": {name: facts[name] for name in _TOLD} | {"gpus_on_bus": len(facts["nvidia_devices"])},
     }
 
 
@@ -130,7 +152,10 @@ def _start(params: dict) -> dict:
                 running={"run": told["run"], "nonce": told["nonce"], "same": same},
             )
         _remove(folder)  # an audit that died: its controller never came back
-    interpreter, torch, cuda = _choose(params["interpreter"])
+    found = preflight(params)
+    if params["prepare"] and found["lacks"]:
+        return found
+    interpreter = found["interpreter"]
     try:
         folder = guest_folder.make()
     except guest_folder.NoPlace as error:
@@ -147,7 +172,7 @@ def _start(params: dict) -> dict:
         argv = [interpreter, str(probe), "--server", params["server"], "--run", params["run"]]
         argv += ["--nonce", params["nonce"], *params["options"]]
         argv += ["--out", str(folder / RECORD), "--status", str(folder / STATUS)]
-        who = detached.start(argv, folder, _environment())
+        who = detached.start(argv, folder, _environment() | {"TMPDIR": str(folder)})
         told = {"run": params["run"], "nonce": params["nonce"], "wish": _wish(params), **who._asdict()}
         (folder / RUN).write_text(json.dumps(told), encoding="ascii")
     except (OSError, Obstacle) as error:
@@ -155,7 +180,7 @@ def _start(params: dict) -> dict:
         if isinstance(error, Obstacle):
             raise
         raise Obstacle("not_started", f"{error.filename or interpreter}: {error.strerror}") from None
-    return {"folder": str(folder), "pid": who.pid, "interpreter": interpreter, "torch": torch, "cuda": cuda}
+    return {**found, "lacks": [], "folder": str(folder), "pid": who.pid}
 
 
 def collect(params: dict) -> dict:
@@ -186,7 +211,9 @@ def collect(params: dict) -> dict:
 def absent(params: dict) -> dict:
     """End and remove one audit, or every audit of this user."""
     folders = [Path(params["folder"])] if params["folder"] else guest_folder.ours()
-    left = [problem for problem in map(_remove, folders) if problem]
+    brought = torch_folder.ours()
+    left = [problem for problem in [*map(_remove, folders), *map(torch_folder.remove, brought)] if problem]
+    folders += brought
     return {"removed": [str(folder) for folder in folders if not folder.exists()], "left": left}
 
 
@@ -196,7 +223,7 @@ def _wish(params: dict) -> list:
 
 def _choose(wanted: str | None) -> tuple[str, str | None, str | None]:
     """The interpreter to measure with, its torch and CUDA; without torch anywhere, the one that runs this module."""
-    found = torch_search.search()
+    found = torch_search.search(prefixes=[folder / "venv" for folder in torch_folder.ours()])
     if wanted:
         if not os.access(wanted, os.X_OK):
             raise Obstacle("no_interpreter", f"audit_interpreter {wanted} is no program here")
@@ -281,6 +308,8 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["started", "collected", "absent"], "default": "started"},
             "run": text, "server": text, "nonce": text, "payload": text, "sha256": text, "interpreter": text,
+            "prepare": {"type": "bool", "default": False},
+            "driver": {"type": "str", "default": "missing"}, "dcgm": {"type": "str", "default": "missing"},
             "folder": text, "options": {"type": "list", "elements": "str", "default": []},
             "stop": {"type": "bool", "default": False}, "limit": {"type": "int", "default": 8 << 20},
         },

@@ -1,0 +1,82 @@
+"""Runs the module gpu_probe on one server and lets through only what it may say.
+
+A server is a stranger: its answer is cut at a size, only the module's own line reaches Ansible's parser, only known
+fields come out (`auditor.answers`). Where no module can start, a shell is asked why.
+"""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+
+from auditor import answers, no_module, ssh_trouble
+from auditor.answers import Answer, Spoiled
+from auditor.showing import show
+
+_PREFLIGHT = Path(__file__).parents[1] / "plugins" / "files" / "preflight.sh"
+_SPARE_BYTES = 160 << 20  # what a worker may grow by: room for the largest record four times over, not for a flood
+
+
+class Asking(ActionBase):  # type: ignore[misc]  # Ansible ships no types
+    """The part of the action that talks; `variables` are the server's, with the Python that works there."""
+
+    variables: dict[str, Any]
+
+    def ask(self, **arguments: object) -> Answer:
+        """One answer of the module, or the reason why it could not start."""
+        self._bound_memory()
+        given = {name: value for name, value in arguments.items() if value is not None}
+        result = self._execute_module(module_name="gpu_probe", module_args=given, task_vars=self.variables)
+        if isinstance(result.get("probe"), dict):
+            return answers.understand(result["probe"])
+        said = f"{result.get('module_stdout', '')}\n{result.get('module_stderr', '')}"
+        if not said.strip() and result.get("msg"):
+            return Answer(reason="module_failed", detail=show(result["msg"]))
+        script = _PREFLIGHT.read_bytes()
+        printed = self._low_level_execute_command("/bin/sh", in_data=script).get("stdout", "")
+        used = str(self.variables.get("ansible_python_interpreter") or "/usr/bin/python3")
+        cause = no_module.diagnose(printed, used, said)
+        if cause.python:
+            self.variables["ansible_python_interpreter"] = cause.python
+            return self.ask(**arguments)
+        return Answer(reason=cause.reason, detail=cause.detail)
+
+    def shown_key(self) -> ssh_trouble.HostKey | None:
+        """The key the server shows, learned by one more connection that goes no further than needed."""
+        connection = self._connection
+        words = ("-v", "-o", "BatchMode=yes", "-o", "ControlPath=none", connection.get_option("host"), "true")
+        try:
+            argv = connection._build_command("ssh", "ssh", *words)
+            _, _, said = connection._bare_run(argv, None, sudoable=False, checkrc=False)
+        except (AnsibleError, AttributeError):  # not an ssh connection, or none at all
+            return None
+        return ssh_trouble.host_key(said.decode("utf-8", "replace"))
+
+    def where(self) -> tuple[str, int | None]:
+        """The server as a person would type it for ssh."""
+        user, host = self._connection.get_option("remote_user"), self._connection.get_option("host")
+        return (f"{user}@{host}" if user else str(host)), self._connection.get_option("port")
+
+    def _parse_returned_data(self, res: dict[str, Any], profile: str) -> dict[str, Any]:
+        """Ansible's own parser shows a shell's noise as a warning, raw: it gets the module's line and nothing else."""
+        out = res.get("stdout", "")
+        if len(out) > answers.MAX_ANSWER_BYTES:
+            raise Spoiled(f"it sent {len(out)} bytes instead of an answer")
+        lines = [line for line in out.splitlines() if line.startswith("{") and line.endswith("}")]
+        parsed: dict[str, Any] = super()._parse_returned_data({**res, "stdout": lines[-1] if lines else ""}, profile)
+        return parsed if lines else parsed | {"module_stdout": out}
+
+    def _bound_memory(self) -> None:
+        """A server that never stops sending must hit a wall here, in this worker, and nowhere else."""
+        if self._connection.transport == "local":  # the probe would inherit the limit
+            return
+        status = Path("/proc/self/status")
+        if not status.exists():  # a controller without /proc has no such wall
+            return
+        used = next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmData:"))
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, ((used << 10) + _SPARE_BYTES, hard))

@@ -67,6 +67,7 @@ class Audit:
         self._seed = _seed(wishes.nonce)
         self._gpus: Optional[List[GpuFacts]] = None
         self._usage: Dict[int, Dict[str, Any]] = {}
+        self._first_look: Dict[int, Dict[str, Any]] = {}
         self._loads: Dict[int, List[float]] = {}
         self._baseline: Dict[int, Set[int]] = {}
         self._limits: Dict[int, float] = {}
@@ -373,6 +374,9 @@ class Audit:
                 self._lost(colleague)
             else:
                 self._understand(colleague, message)
+        if self._cuda is None and time.monotonic() - self._began > CUDA_SECONDS:
+            self._no_cuda("did not answer within %.0f s" % CUDA_SECONDS)
+            self._crew.dismiss(self._cuda_door)
         self._progress.write()
 
     def _understand(self, colleague: Colleague, message: Message) -> None:
@@ -394,6 +398,10 @@ class Audit:
             part = self._task.parts.get(seat.name) if seat is not None else None
             if part is not None and part.running:
                 self._from_probe(self._task, part, colleague, message)
+
+    def _no_cuda(self, why: str) -> None:
+        nothing: Message = {"say": "cuda", "refusal": why, "version": None, "devices": [], "peers": []}
+        self._understand(self._cuda_door, nothing)
 
     def _from_probe(self, task: Task, part: Part, colleague: Colleague, message: Message) -> None:
         say = message["say"]
@@ -438,6 +446,8 @@ class Audit:
         elif what == "sampling_end":
             colleague.send({"answer": self._windows.close(name)})
             self._pace()
+        elif what == "first_look":
+            colleague.send({"answer": {str(index): usage for index, usage in self._first_look.items()}})
         elif what == "cuda":
             if self._cuda is None:
                 self._cuda_waiting.append(colleague)
@@ -456,7 +466,8 @@ class Audit:
     def _watched(self, say: Optional[str], message: Message) -> None:
         if say == "gpus":
             self._gpus = [GpuFacts(**gpu) for gpu in message["gpus"]]
-            self._usage = {int(index): usage for index, usage in message["usage"].items()}
+            self._first_look = {int(index): usage for index, usage in message["usage"].items()}
+            self._usage = dict(self._first_look)
             if message["refusal"] and message["refusal"] not in ("library_not_found", "no_binding"):
                 self._say("the GPU driver says %s" % message["refusal"])
         elif say == "sample":
@@ -479,7 +490,7 @@ class Audit:
         words = colleague.last_words()
         if colleague is self._cuda_door:
             if self._cuda is None:
-                self._understand(colleague, {"say": "cuda", "refusal": words, "version": None, "devices": []})
+                self._no_cuda(words)
             self._crew.dismiss(colleague)
             return
         if colleague is self._watcher:

@@ -35,4 +35,3 @@ def wanted(probe: Probe, profile: str, soak_seconds: float) -> float:
 def grace(share: float) -> float:
     """How long after its time a probe may go on before its worker is taken for hung."""
     return min(_LARGEST_GRACE, max(_SMALLEST_GRACE, 0.5 * share))
-

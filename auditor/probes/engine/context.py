@@ -172,7 +172,7 @@ class Context:
 
     @contextlib.contextmanager
     def sampling(self) -> Iterator[Samples]:
-        """NVML at 10 Hz or more for this subject (all GPUs' for a server) by another process, while open."""
+        """This GPU's samples at 10 Hz or more, taken by another process, while open; none for a server."""
         samples = Samples()
         self._channel.ask("sampling")
         try:
@@ -181,6 +181,16 @@ class Context:
             answer = self._channel.ask("sampling_end") or {}
             samples.rows = [Sample(*row) for row in answer.get("rows", [])]
             samples.hertz = answer.get("hertz", 0.0)
+
+    def cuda(self) -> Dict[str, Any]:
+        """CUDA's own view of the GPUs (see `cuda_door.ask`), taken once by a process of its own."""
+        answer: Dict[str, Any] = self._channel.ask("cuda")
+        return answer
+
+    def first_look(self) -> Dict[int, Dict[str, Any]]:
+        """Who used each GPU before any process of ours did: `processes`, `memory`, `use` (see `watcher.Usage`)."""
+        answer: Dict[str, Dict[str, Any]] = self._channel.ask("first_look")
+        return {int(index): usage for index, usage in answer.items()}
 
     # --- what is known ----------------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ def ask() -> Dict[str, Any]:
     try:
         library = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return {"refusal": "library_not_found", "version": None, "devices": []}
+        return {"refusal": "library_not_found", "version": None, "devices": [], "peers": []}
     version = ctypes.c_int()
     try:
         _check(library, library.cuDriverGetVersion(ctypes.byref(version)))
@@ -49,7 +49,7 @@ def ask() -> Dict[str, Any]:
         _check(library, library.cuDeviceGetCount(ctypes.byref(count)))
         devices = [_device(library, index) for index in range(count.value)]
     except _CudaError as error:
-        return {"refusal": str(error), "version": version.value or None, "devices": []}
+        return {"refusal": str(error), "version": version.value or None, "devices": [], "peers": []}
     return {"refusal": None, "version": version.value, "devices": devices, "peers": _peers(library, len(devices))}
 
 

@@ -31,6 +31,14 @@ class GpuFacts:
 
 
 def pci_address(bus_id: str) -> str:
-    """NVML's `00000000:06:00.0` as the kernel writes it: `0000:06:00.0`."""
-    domain, _, rest = bus_id.lower().partition(":")
-    return "%04x:%s" % (int(domain, 16), rest)
+    """NVML's `00000000:06:00.0` as the kernel writes it: `0000:06:00.0`. What is no address stays as it is."""
+    domain, _, rest = bus_id.strip().lower().partition(":")
+    try:
+        return "%04x:%s" % (int(domain, 16), rest)
+    except ValueError:
+        return bus_id
+
+
+def same_address(one: Optional[str], other: Optional[str]) -> bool:
+    """Whether two sources mean the same function, however they write the domain."""
+    return bool(one and other) and pci_address(one or "") == pci_address(other or "")

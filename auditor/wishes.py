@@ -75,9 +75,8 @@ def read(variables: Mapping[str, Any], server: str) -> Wishes:
     Raises:
         UserError: an unknown `audit_` name, or a value it cannot have; the sentence names the server.
     """
-    raw = {name.removeprefix("audit_"): value for name, value in variables.items() if name.startswith("audit_")}
-    for own in _OURS:
-        raw.pop(own, None)
+    wished = {str(name).removeprefix("audit_"): value for name, value in variables.items() if name.startswith("audit_")}
+    raw = {name: _plain(value) for name, value in wished.items() if name not in _OURS}
     for name, value in list(raw.items()):
         kind = _KINDS.get(name)
         if kind == list[str] and isinstance(value, str):
@@ -124,3 +123,15 @@ def _check(wishes: Wishes, server: str) -> None:
         raise UserError(
             f"{server}: audit_wheelhouse: {wishes.wheelhouse} is no folder here. `make wheelhouse` fills one."
         )
+
+
+def _plain(value: Any) -> Any:
+    """Data of the inventory without Ansible's wrappers, as a strict reader expects it."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    return value

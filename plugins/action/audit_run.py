@@ -98,16 +98,4 @@ class ActionModule(ActionBase):
 
 
 def _audit_variables(known: Mapping[str, object]) -> dict[str, object]:
-    return {str(name): _plain(known[name]) for name in known if str(name).startswith("audit_")}
-
-
-def _plain(value: object) -> object:
-    """Data of the inventory without Ansible's wrappers, as a strict reader expects it."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    for kind in (bool, int, float, str):
-        if isinstance(value, kind):
-            return kind(value)
-    return value
+    return {str(name): known[name] for name in known if str(name).startswith("audit_")}

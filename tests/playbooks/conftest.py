@@ -17,6 +17,7 @@ import pytest
 from auditor import runs
 from auditor.runs import State
 from tests.fleet import Fleet
+from tools import build_pyz
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,6 +52,14 @@ def stub_probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "__main__.py").write_bytes(Path(__file__).with_name("stub_probe.py").read_bytes())
     target = folder.with_suffix(".pyz")
     zipapp.create_archive(folder, target, compressed=True)
+    return target
+
+
+@pytest.fixture(scope="session")
+def real_probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The probe file as `make pyz` builds it."""
+    target = tmp_path_factory.mktemp("pyz") / "auditor-probe.pyz"
+    target.write_bytes(build_pyz.pyz())
     return target
 
 
@@ -117,8 +126,10 @@ def command(
         "ansible_ssh_timeout": 3,
         "ansible_ssh_retries": 0,
     }
-    variables = json.dumps({**quick, **wishes})
-    return ["ansible-playbook", playbook, "-i", str(inventory or fleet.inventory), "-e", variables, *words]
+    variables = json.dumps({name: value for name, value in {**quick, **wishes}.items() if value is not None})
+    named = inventory if isinstance(inventory, list) else [inventory or fleet.inventory]
+    sources = [word for one in named for word in ("-i", str(one))]
+    return ["ansible-playbook", playbook, *sources, "-e", variables, *words]
 
 
 @pytest.fixture

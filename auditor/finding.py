@@ -2,6 +2,29 @@
 
 Plain frozen structs in base units; every sentence a reader sees is rendered from `id` and `parameters`
 by `auditor.report.texts`.
+
+Figures of a GPU (`Gpu.figures`; `Gpu.spec` has published values under the same names), base units, None = not measured:
+    matmul_{bf16,fp16,tf32,fp32,fp8,int8,fp64}_sustained   FLOP/s (int8: OP/s), mean over 1 s of the 8192 cube
+    matmul_{…}_boost                                       FLOP/s, first calls after idle
+    per_clock_bf16                                         FLOP per counted SM clock and SM
+    memory_{read,write,copy,triad}                         bytes/s
+    memory_bytes, memory_verified                          bytes reported by the driver; written and read back
+    h2d, d2h                                               bytes/s, pinned, the best under its conditions
+    pcie_generation, pcie_lanes                            under load
+    nvlinks_active                                         count
+    celsius_max, celsius_memory_max, slowdown_margin       °C
+    watts_mean, power_limit                                watts
+    sm_clock_mean                                          hertz under load, as NVML reads it
+    flops_per_watt                                         FLOP/J
+Figures of a server (`ServerResult.figures`): the same names as medians over its GPUs (`watts_mean`: sum,
+`celsius_max`, `celsius_memory_max`: maximum; without a GPU `matmul_{…}_sustained` of the CPU), and
+    flops_delivered       FLOP/s, bf16 sustained, all GPUs together (None unless every GPU has it)
+    slowest_ratio         slowest GPU over the median GPU, bf16 sustained
+    allreduce_algbw, allreduce_busbw, allreduce_bytes, allreduce_ranks
+                          bytes/s at the size next to 400 MB over most ranks, that size, those ranks
+    allreduce_busbw_best, all_gather_busbw, reduce_scatter_busbw, broadcast_busbw, all_to_all_busbw   bytes/s
+    training_speedup, training_tokens_per_second, steal_ratio
+A figure above what its model can reach (`figure-implausible`) is None here, so that no average or ranking uses it.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def read_bytes(data: bytes) -> Read | Refused:
     try:
         document = _strict_json(data)
         unknown = _shape(document)
-        return Read(_convert(document), digest, unknown)
+        return Read(_convert(document, surrogates=b"\\ud" in data or b"\\uD" in data), digest, unknown)
     except _Refusal as refusal:
         return Refused(refusal.reason, refusal.detail, digest)
 
@@ -108,16 +108,19 @@ def _strict_json(data: bytes) -> dict[str, Any]:
     return document
 
 
+_STRINGS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_NO_BRACKETS = re.compile(r"[^\[\]{}]++")
+
+
 def _depth(text: str) -> None:
     """Refuse nesting past the cap before the parser recurses; strings are skipped."""
     depth = 0
-    for token in re.finditer(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]', text, re.DOTALL):
-        mark = token[0]
+    for mark in _NO_BRACKETS.sub("", _STRINGS.sub("", text)):
         if mark in "[{":
             depth += 1
             if depth > records.MAX_DEPTH:
                 raise _Refusal("too_deep", f"nested deeper than {records.MAX_DEPTH}")
-        elif mark in "]}":
+        else:
             depth -= 1
 
 
@@ -177,12 +180,14 @@ def _shape(document: dict[str, Any]) -> int:
     return unknown
 
 
-def _convert(document: dict[str, Any]) -> Record:
+def _convert(document: dict[str, Any], surrogates: bool) -> Record:
     try:
         record = msgspec.convert(document, Record)
     except msgspec.ValidationError as error:
         raise _Refusal("malformed", str(error)[:200].replace("conditions", "with")) from None
     _check(record)
+    if surrogates:  # only an escape can smuggle one past the UTF-8 decoder
+        _no_surrogates(record)
     return record
 
 
@@ -200,18 +205,24 @@ def _check(record: Record) -> None:
     for index, row in enumerate(record.probes):
         if row.status not in records.STATUSES or not _NAME.fullmatch(row.probe):
             raise _Refusal("malformed", f"probes[{index}]: status {row.status[:20]!r}")
+    known: set[tuple[str, str, str]] = set()
     for index, reading in enumerate(record.readings):
-        where = f"readings[{index}]"
-        if not _NAME.fullmatch(reading.metric) or not _SUBJECT.fullmatch(reading.subject):
-            raise _Refusal("malformed", f"{where}: metric {reading.metric[:40]!r} of {reading.subject[:40]!r}")
-        if records.family(reading.source) not in records.FAMILIES:
-            raise _Refusal("malformed", f"{where}: source {reading.source[:40]!r}")
+        named = (reading.metric, reading.subject, reading.source)
+        if named not in known:
+            _check_names(reading, f"readings[{index}]")
+            known.add(named)
         if isinstance(reading.value, str) and len(reading.value) > _MAX_TEXT:
-            raise _Refusal("too_large", f"{where}: a text of {len(reading.value)} characters")
+            raise _Refusal("too_large", f"readings[{index}]: a text of {len(reading.value)} characters")
     for index, series in enumerate(record.series):
         if len(series.t) != len(series.v) or len(series.t) > records.MAX_SERIES_POINTS:
             raise _Refusal("malformed", f"series[{index}]: {len(series.t)} times, {len(series.v)} values")
-    _no_surrogates(record)
+
+
+def _check_names(reading: records.Reading, where: str) -> None:
+    if not _NAME.fullmatch(reading.metric) or not _SUBJECT.fullmatch(reading.subject):
+        raise _Refusal("malformed", f"{where}: metric {reading.metric[:40]!r} of {reading.subject[:40]!r}")
+    if records.family(reading.source) not in records.FAMILIES:
+        raise _Refusal("malformed", f"{where}: source {reading.source[:40]!r}")
 
 
 def _no_surrogates(record: Record) -> None:

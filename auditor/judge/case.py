@@ -12,6 +12,7 @@ from auditor.catalog import Catalog, identify
 from auditor.catalog.identify import Identity, Sign
 from auditor.catalog.model import Model
 from auditor.finding import Basis, Category, Evidence, Finding, Severity
+from auditor.judge import expectations
 from auditor.judge.policy import Lines, Policy
 from auditor.judge.signs import Machine, machine
 from auditor.judge.view import ServerView, is_number, told_by
@@ -100,10 +101,23 @@ class Case(msgspec.Struct, frozen=True):
         out = {}
         for gpu in self.view.gpus:
             for reading in self.view.all(metric, gpu, **conditions):
-                if is_number(reading.value):
+                if is_number(reading.value) and not self.implausible(gpu, reading):
                     out[gpu] = reading
                     break
         return out
+
+    def ceiling(self, gpu: str, reading: Reading) -> float | None:
+        """What no card of this GPU's model can pass."""
+        model = self.identities[gpu].model
+        lines = self.policy.lines
+        if model is None:
+            return None
+        return expectations.ceiling(model, reading, lines.rate_over_spec.value, lines.bandwidth_over_spec.value)
+
+    def implausible(self, gpu: str, reading: Reading) -> bool:
+        """A figure above that ceiling; it is out of averages, comparisons and rankings."""
+        limit = self.ceiling(gpu, reading)
+        return limit is not None and is_number(reading.value) and float(reading.value) > limit  # type: ignore[arg-type]
 
 
 def build(server: str, view: ServerView, order: Order | None, catalog: Catalog, policy: Policy) -> Case:

@@ -17,6 +17,7 @@ from auditor.catalog import Catalog
 from auditor.catalog.achievable import AllReduce, low
 from auditor.catalog.model import Model
 from auditor.finding import Basis
+from auditor.records import Reading
 
 # gpu-fryer multiplies integers cast to float, which draw less power than our normal data: on H200 the same loop read
 # 8 % (bf16) and 19 % (fp8) higher with its data than with ours (measured for this project).
@@ -107,6 +108,16 @@ def _memory(key: _Key, name: str, op: str) -> Expectation | None:
     lowest = f"lowest published share {share:.0%} ({row.gpu}, {row.source})"
     cited = f"{model.sources[0]}: {model.bandwidth / 1e9:g} GB/s; {lowest}"
     return Expectation(model.bandwidth * share, "spec", cited)
+
+
+def ceiling(model: Model, reading: Reading, over_spec: float, over_bandwidth: float) -> float | None:
+    """The figure no card of a model can pass; None where the catalogue cannot say."""
+    if reading.metric in ("matmul_sustained_flops_per_second", "matmul_boost_flops_per_second"):
+        peak = model.peak(str(reading.conditions.get("dtype")))
+        return peak * over_spec if peak else None
+    if reading.metric == "memory_bandwidth_bytes_per_second":
+        return model.bandwidth * over_bandwidth if model.bandwidth else None
+    return None
 
 
 class Context(msgspec.Struct, frozen=True):

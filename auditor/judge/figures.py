@@ -18,22 +18,27 @@ _COPY = "host_copy_bytes_per_second"
 _MEMORY = "memory_bandwidth_bytes_per_second"
 
 
-def of_gpu(view: ServerView, gpu: str) -> dict[str, float | None]:
-    """One GPU's figures in base units; None where not measured."""
+def of_gpu(case: Case, gpu: str) -> dict[str, float | None]:
+    """One GPU's figures in base units; None where not measured or impossible."""
+    view = case.view
     number = view.number
     out: dict[str, float | None] = {}
+
+    def possible(reading: Reading | None) -> float | None:
+        return None if reading is None or case.implausible(gpu, reading) else figure(reading)
+
     for dtype in _DTYPES:
-        out[f"matmul_{dtype}_sustained"] = largest_n(view, _SUSTAINED, gpu, dtype)
-        out[f"matmul_{dtype}_boost"] = largest_n(view, "matmul_boost_flops_per_second", gpu, dtype)
+        out[f"matmul_{dtype}_sustained"] = possible(at_8192(view, _SUSTAINED, gpu, dtype))
+        out[f"matmul_{dtype}_boost"] = possible(at_8192(view, "matmul_boost_flops_per_second", gpu, dtype))
     out["per_clock_bf16"] = number("matmul_flops_per_clock_per_sm", gpu, dtype="bf16")
     for op in ("read", "write", "copy", "triad"):
-        out[f"memory_{op}"] = number(_MEMORY, gpu, op=op)
+        out[f"memory_{op}"] = possible(next((r for r in view.all(_MEMORY, gpu, op=op) if is_number(r.value)), None))
     out["memory_bytes"] = number("gpu_identity_memory_bytes", gpu)
     out["memory_verified"] = number("memory_capacity_bytes", gpu)
     for direction in ("h2d", "d2h"):
         out[direction] = best(view, _COPY, gpu, direction=direction, memory="pinned")
-    out["pcie_generation"] = number("host_copy_pcie_generation", gpu)
-    out["pcie_lanes"] = number("host_copy_pcie_width_lanes", gpu)
+    out["pcie_generation"] = number("host_copy_pcie_generation", gpu, port="gpu")
+    out["pcie_lanes"] = number("host_copy_pcie_width_lanes", gpu, port="gpu")
     out["nvlinks_active"] = number("topology_nvlinks_active_total", gpu)
     out["celsius_max"] = number("thermal_gpu_celsius", gpu, stat="max")
     out["celsius_memory_max"] = number("thermal_memory_celsius", gpu, stat="max")
@@ -78,7 +83,7 @@ def gpus(case: Case) -> tuple[Gpu, ...]:
                 pci=subject.pci,
                 name=case.view.text("gpu_identity_name", gpu) or subject.name,
                 model=identity.model.name if identity.model else None,
-                figures=of_gpu(case.view, gpu),
+                figures=of_gpu(case, gpu),
                 spec=of_model(identity.model),
             )
         )
@@ -116,7 +121,11 @@ def of_server(case: Case, rows: tuple[Gpu, ...]) -> dict[str, float | None]:
         for dtype in _DTYPES:
             out[f"matmul_{dtype}_sustained"] = largest_n(view, _SUSTAINED, "server", dtype)
     out["allreduce_algbw"] = at_size(view, "collectives_algbw_bytes_per_second")
-    out["allreduce_busbw"] = at_size(view, "collectives_busbw_bytes_per_second")
+    reduced = reference_allreduce(view, "collectives_busbw_bytes_per_second")
+    out["allreduce_busbw"] = figure(reduced) if reduced is not None else None
+    for name in ("bytes", "ranks"):
+        condition = reduced.conditions.get(name) if reduced is not None else None
+        out[f"allreduce_{name}"] = float(condition) if isinstance(condition, (int, float)) else None
     out["allreduce_busbw_best"] = best(view, "collectives_busbw_bytes_per_second", "server", op="all_reduce")
     for op in ("all_gather", "reduce_scatter", "broadcast", "all_to_all"):
         out[f"{op}_busbw"] = best(view, "collectives_busbw_bytes_per_second", "server", op=op)

@@ -50,12 +50,14 @@ class Lines(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     siblings_repeated: Line
     siblings_advice: Line
     siblings_scatter: Line
+    siblings_scatter_least: Line
     fleet_review: Line
     fleet_scatter: Line
     fleet_smallest: Line
     per_clock_siblings: Line
     per_clock_over_formula: Line
     rate_over_spec: Line
+    bandwidth_over_spec: Line
     achievable_margin: Line
     collective_margin: Line
     host_copy_margin: Line

@@ -47,8 +47,11 @@ def shortfall(value: float, spread: float | None, n: int | None, others: Peers) 
     return 1.0 - value * (1.0 + allowance) / others.median if others.median > 0 else 0.0
 
 
-def beyond_scatter(value: float, others: Peers, deviations: float) -> bool:
-    """True when the value lies further below the others than their own scatter explains."""
+def beyond_scatter(value: float, others: Peers, deviations: float, floor: float = 0.0) -> bool:
+    """True when the value lies further below the others than their own scatter explains.
+
+    A handful of values can agree by chance: `floor` is the least relative scatter they are credited with.
+    """
     if others.scatter is None:
         return False
-    return others.median - value > deviations * others.scatter
+    return others.median - value > deviations * max(others.scatter, floor * others.median)

@@ -19,6 +19,7 @@ _TOLD_BY = {  # whose word a text repeats
     "lspci": "kernel",
     "lscpu": "kernel",
     "nccl-tests": "measured",
+    "fio": "measured",
 }
 
 

@@ -31,7 +31,8 @@ def matmul_low(case: Case) -> Iterator[Finding]:
         return
     worst: tuple[float, str, list[Reading], Expectation] | None = None
     for dtype in _DTYPES:
-        readings = [r for gpu in case.gpus if (r := at_8192(case.view, _SUSTAINED, gpu, dtype)) is not None]
+        found = {gpu: at_8192(case.view, _SUSTAINED, gpu, dtype) for gpu in case.gpus}
+        readings = [r for gpu, r in found.items() if r is not None and not case.implausible(gpu, r)]
         expected = expectations.matmul(case.catalog, case.model, dtype) if readings else None
         if expected is None:
             continue
@@ -66,29 +67,30 @@ def implausible(case: Case) -> Iterator[Finding]:
     """A rate no card of this model can reach: the model, the clock or the figure is not what it seems."""
     for gpu in case.gpus:
         model = case.identities[gpu].model
-        if model is None:
-            continue
-        for reading, limit in _limits(case, gpu, model):
-            if figure(reading) > limit:
-                name = case.view.one("gpu_identity_name", gpu)
-                yield case.finding(
-                    "figure-implausible",
-                    "unproven",
-                    "review",
-                    gpu,
-                    "contradiction",
-                    case.lines.rate_over_spec.source,
-                    {"measured": figure(reading), "expected": limit, "metric": reading.metric, "model": model.name},
-                    (reading, name),
-                )
-
-
-def _limits(case: Case, gpu: str, model: Model) -> Iterator[tuple[Reading, float]]:
-    for metric in (_SUSTAINED, _BOOST):
-        for reading in case.view.all(metric, gpu):
-            peak = model.peak(str(reading.conditions.get("dtype")))
-            if peak is not None:
-                yield reading, peak * case.lines.rate_over_spec.value
+        for metric in (_SUSTAINED, _BOOST, "memory_bandwidth_bytes_per_second"):
+            beyond = [reading for reading in case.view.all(metric, gpu) if case.implausible(gpu, reading)]
+            if not beyond or model is None:
+                continue
+            worst = max(beyond, key=figure)
+            flops = metric != "memory_bandwidth_bytes_per_second"
+            line = case.lines.rate_over_spec if flops else case.lines.bandwidth_over_spec
+            limit = case.ceiling(gpu, worst) or 0.0
+            yield case.finding(
+                "figure-implausible",
+                "unproven",
+                "review",
+                gpu,
+                "contradiction",
+                line.source,
+                {
+                    "measured": figure(worst) / limit,
+                    "value": figure(worst),
+                    "limit": limit,
+                    "what": N_("matmul") if flops else N_("memory bandwidth"),
+                    "model": model.name,
+                },
+                (*beyond[:4], case.view.one("gpu_identity_name", gpu)),
+            )
 
 
 @rule
@@ -184,8 +186,8 @@ TEXTS = {
     ),
     "figure-implausible": Text(
         N_("A figure above what the model can do"),
-        N_("{measured:TFLOPS} ({metric})"),
-        N_("at most {expected:TFLOPS} on {model}"),
+        N_("{what}: {measured:%} of the most a {model} can reach"),
+        N_("at most 100 %"),
         N_("The model, the clock or the figure is not what it seems; the figure is left out of ranking and averages."),
         N_("{gpu} shows figures no {model} can reach. Please explain which card this is."),
     ),

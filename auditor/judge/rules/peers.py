@@ -117,7 +117,9 @@ def _lags(case: Case, kind: Kind, rows: list[Reading]) -> Iterator[Lag]:
         others = statistics.peers(values[:index] + values[index + 1 :])
         short = statistics.shortfall(values[index], reading.spread, reading.n, others)
         if short > floor:
-            outlier = statistics.beyond_scatter(values[index], others, case.lines.siblings_scatter.value)
+            outlier = statistics.beyond_scatter(
+                values[index], others, case.lines.siblings_scatter.value, case.lines.siblings_scatter_least.value
+            )
             yield Lag(kind, reading, others, short, outlier)
 
 

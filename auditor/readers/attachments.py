@@ -16,6 +16,7 @@ from auditor.records import Reading, Record
 # Source of a text → the probe whose row it belongs to, and the source it counts as.
 _OWN = {
     "text/dcgmi": ("dcgm", "driver/dcgm"),
+    "text/fio": ("storage", "measured"),
     "text/dmesg": ("gpu_health", "kernel/log"),
     "text/fabricmanager": ("gpu_health", "kernel/log"),
 }

@@ -77,7 +77,7 @@ def _archive(path: Path, name: str) -> Iterator[File]:
             left = MAX_ARCHIVE_BYTES
             for member in members:
                 label, folder = f"{name}!{member.filename}", f"{name}!{PurePosixPath(member.filename).parent}"
-                if any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(member.filename).parts):
+                if any(_hidden(part) for part in PurePosixPath(member.filename).parts):
                     continue
                 why = _unfit(member, left)
                 if why:
@@ -92,6 +92,10 @@ def _archive(path: Path, name: str) -> Iterator[File]:
                 yield File(label, folder, data)
     except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
         yield File(name, "", refused=f"the archive cannot be opened: {error}")
+
+
+def _hidden(part: str) -> bool:
+    return part == "__MACOSX" or (part.startswith(".") and part != "..")
 
 
 def _unfit(member: zipfile.ZipInfo, left: int) -> str | None:

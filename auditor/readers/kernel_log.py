@@ -27,7 +27,8 @@ _STAMP = (
 BEGINS = re.compile(rf"^[ \t]*+{_STAMP}", re.M)
 WITHIN = re.compile(r"NVRM: |SXid \(PCI")
 MARK = "# lines below: during the audit"
-_STAMPED = re.compile(rf"[ \t]*{_STAMP}")
+_STAMPED = re.compile(rf"[ \t]*+{_STAMP}")
+_LONGEST = 4096
 _ADDRESS = r"(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
 _XID = re.compile(rf"\bXid \({_ADDRESS}\): *(\d{{1,4}}), *(.*)$")
 _SXID = re.compile(rf"\bSXid \({_ADDRESS}\): *(\d{{4,6}}), *(Non-fatal|Fatal|Data)?", re.I)
@@ -72,10 +73,11 @@ def read(text: str) -> Parsed:
     book = Book(KIND, TOOL)
     counts: Counter[tuple[str, str, tuple[tuple[str, Condition], ...]]] = Counter()
     actions: dict[tuple[str, str], str] = {}
-    when, lost, stamped = "history", None, bool(_STAMPED.search(text))
+    when, lost, stamped = "history", None, bool(BEGINS.search(text))
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
+        line = line[:_LONGEST]
         if line.startswith(MARK):
             when = "audit"
             continue

@@ -30,7 +30,7 @@ _BANNER = re.compile(
     rf"|(?P<mark>[=#*-])(?P=mark){{1,60}}[ \t]*(?P<host>{_HOST}):?[ \t]*(?P=mark){{2,60}})[ \t]*$",
     re.M,
 )
-_NO_HOST = re.compile(r"(?i)(?:nvidia|lspci|lscpu|dmesg|topo|dcgm|nccl|gpu|nic|cuda|numa|legend)[\w-]*$|[^0-9]+$|\d+$")
+_NO_HOST = re.compile(r"(?i)(?:gpu|nic|cuda|numa|nvlink|link)\d*$|nccl[\w-]*$|[^0-9]+$|\d+$")
 _NOISE = re.compile(
     r"[ \t]*(?:```\w*|~~~\w*|[=_*#.~+|-]{3,}|# ?\(exit code:? ?\d+\)|--More--.*|\(END\)|\.\.\.|…)?[ \t]*$"
 )

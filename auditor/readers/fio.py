@@ -13,6 +13,7 @@ from typing import Any
 from auditor.readers import json_text
 from auditor.readers.json_text import Broken, document, rows
 from auditor.readers.parsed import Book, Parsed, shown
+from auditor.records import Condition
 
 KIND = "fio"
 TOOL = "fio"
@@ -57,7 +58,7 @@ def _options(given: object) -> dict[str, str]:
 def _job(book: Book, op: str, figures: Mapping[str, Any], options: Mapping[str, str]) -> None:
     pattern = "random" if "rand" in options.get("rw", options.get("readwrite", "")) else "sequential"
     direct = options.get("direct", "0") not in ("0", "")
-    with_ = {
+    with_: dict[str, Condition] = {
         "op": op,
         "pattern": pattern,
         "block": _bytes(options.get("bs", options.get("blocksize", "4096"))),

@@ -13,14 +13,14 @@ class Unit:
 
     label: str
     factor: float = 1.0
-    excel: str = "#,##0.0"
+    excel: str = "[>=100]#,##0;[>=10]#,##0.0;0.00"  # three digits, as `digits` writes them
     places: int | None = None
     space: str = " "
 
 
 UNITS: dict[str, Unit] = {
     "TFLOPS": Unit("TFLOPS", 1e12),
-    "PFLOPS": Unit("PFLOPS", 1e15, "#,##0.00"),
+    "PFLOPS": Unit("PFLOPS", 1e15),
     "TOPS": Unit("TOPS", 1e12),
     "TFLOPS/W": Unit("TFLOPS/W", 1e12, "0.00", 2),
     "GB/s": Unit("GB/s", 1e9),
@@ -36,8 +36,8 @@ UNITS: dict[str, Unit] = {
     "%": Unit("%", 0.01, "0.0%", 1, ""),
     "h": Unit("h", 3600.0),
     "s": Unit("s"),
-    "ms": Unit("ms", 1e-3, "#,##0.00"),
-    "µs": Unit("µs", 1e-6, "#,##0.0"),
+    "ms": Unit("ms", 1e-3),
+    "µs": Unit("µs", 1e-6),
     "ns": Unit("ns", 1e-9),
     "Gbit/s": Unit("Gbit/s", 1e9, "#,##0", 0),
     "FLOP/clk/SM": Unit("FLOP/clk/SM", 1.0, "#,##0", 0),
@@ -47,7 +47,7 @@ UNITS: dict[str, Unit] = {
     "×": Unit("×", 1.0, "0.00", 2, ""),
     "ratio": Unit("", 1.0, "0.000", 3, ""),
     "int": Unit("", 1.0, "#,##0", 0, ""),
-    "number": Unit("", 1.0, "#,##0.0##", None, ""),
+    "number": Unit("", space=""),
 }
 
 # A metric's name ends in its base unit (docs/method.md); the first ending that fits decides.

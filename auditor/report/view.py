@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Protocol
 
@@ -137,6 +138,18 @@ class Report:
             runs += " …"
         return f"{runs} · auditor {self.parts[0].judgement.version}" if self.parts else "auditor"
 
+    def when(self, text: str | None) -> str:
+        """A time as the record has it, for a reader: `2026-12-01 03:15:42`; all times are UTC."""
+        if not text:
+            return "?"
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            return show(text, 40)
+        if moment.tzinfo is not None:
+            moment = moment.astimezone(UTC)
+        return moment.strftime("%Y-%m-%d %H:%M:%S")
+
     def name(self, server: ServerResult) -> str:
         """How a server is called in front of a reader: its label, else its inventory name."""
         return show(server.label, 80) if server.label else show(server.name, 80)
@@ -200,6 +213,14 @@ class Report:
             if held is None or held[1].cost is None or cost.per_pflop_hour < (held[1].cost.per_pflop_hour or 0):
                 best[cost.currency] = (provider, server)
         return dict(sorted(best.items()))
+
+    def shown_in_charts(self, has: Callable[[ServerResult], bool], most: int) -> list[ServerResult]:
+        """The few servers a chart can hold: the worst, and beside them a good one to compare with."""
+        fitting = [server for server in worst_first(self.servers) if has(server)]
+        good = [server for server in fitting if server.verdict == "accept"]
+        bad = [server for server in fitting if server.verdict != "accept"]
+        chosen = [*bad[: most - min(len(good), max(1, most // 3))], *good]
+        return chosen[:most]
 
 
 def _worst(findings: Iterable[Finding]) -> int:

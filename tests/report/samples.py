@@ -171,7 +171,7 @@ def _gpu(name: str, i: int, gpu: str, guest: bool, nvlink: bool, pace: float) ->
         reading("gpu_identity_pci_device", gpu, "10de:20b2", driver),
         reading("gpu_identity_pci_device", gpu, "10de:20b2", "kernel/sysfs"),
         reading("gpu_identity_uuid", gpu, f"GPU-{_hex(name, i)}", driver),
-        reading("gpu_identity_serial", gpu, f"13242210{i:05d}", driver),
+        reading("gpu_identity_serial", gpu, f"1324{int(_hex(name, i)[:8], 16) % 10**7:07d}{i:02d}", driver),
         reading("gpu_identity_compute_capability", gpu, "8.0", cuda),
         reading("gpu_identity_sms_total", gpu, 108, cuda),
         reading("gpu_identity_l2_bytes", gpu, 41943040, cuda),

@@ -16,8 +16,9 @@ from typing import Protocol
 
 from auditor.records import Value
 from auditor.report.view import Seen
-from auditor.report.workbook import Book, Column, Page, Put
+from auditor.report.workbook import Beside, Book, Column, Page, Put
 
+_CHART_WIDTH = 150  # characters; narrower, charts beside each other cannot be read
 Row = Sequence[Value | Put]
 
 
@@ -39,7 +40,10 @@ def modules() -> tuple[ModuleType, ...]:
 
 
 class Table:
-    """A sheet that is one table: `rows` turns each server into rows; no row, no page."""
+    """A sheet that is one table: `rows` turns each server into rows; without a row there is no page.
+
+    `preview` gives rows ahead of time: optional columns that stay empty in all of them are left out.
+    """
 
     def __init__(
         self,
@@ -47,12 +51,23 @@ class Table:
         module_name: str,
         columns: Sequence[Column],
         rows: Callable[[Seen], Iterable[Row]],
+        *,
         note: str = "",
         frozen: int = 1,
+        chart_rows: int = 0,
+        printed: str | None = None,
+        preview: Iterable[Row] | None = None,
+        beside: Callable[[int], Beside] | None = None,
     ) -> None:
-        self.book, self.columns, self.rows, self.note, self.frozen = book, columns, rows, note, frozen
+        self.book, self.rows, self.note = book, rows, note
+        self.frozen, self.chart_rows = frozen, chart_rows
         self.module = importlib.import_module(module_name)
         self.page: Page | None = None
+        self.kept = tuple(range(len(columns))) if preview is None else _kept(columns, preview)
+        self.columns = tuple(columns[index] for index in self.kept)
+        titles = [column.title for column in self.columns]
+        self.printed = titles.index(printed) + 1 if printed in titles else None
+        self.beside = beside(len(self.columns)) if beside else None
 
     def take(self, seen: Seen) -> None:
         """Add this server's rows."""
@@ -63,9 +78,38 @@ class Table:
         """Add one row, making the page with the first."""
         if self.page is None:
             self.page = self.book.page(
-                self.module.ORDER, self.module.TITLE, self.columns, self.note, frozen=self.frozen
+                self.module.ORDER,
+                self.module.TITLE,
+                self.columns,
+                self.note,
+                frozen=self.frozen,
+                chart_rows=self.chart_rows,
+                printed=self.printed,
+                beside=self.beside,
+                least_width=_CHART_WIDTH if self.chart_rows else 0,
             )
-        self.page.add(row)
+        self.page.add([row[index] for index in self.kept])
+
+    def column(self, title: str) -> int:
+        """The number of a column in the sheet, from 1."""
+        return [column.title for column in self.columns].index(title) + 1
 
     def end(self) -> None:
         """Nothing is left to do."""
+
+
+def _kept(columns: Sequence[Column], preview: Iterable[Row]) -> tuple[int, ...]:
+    wanted = {index for index, column in enumerate(columns) if not column.optional}
+    missing = set(range(len(columns))) - wanted
+    for row in preview:
+        if not missing:
+            break
+        found = {index for index in missing if _filled(row[index])}
+        wanted |= found
+        missing -= found
+    return tuple(sorted(wanted))
+
+
+def _filled(value: Value | Put) -> bool:
+    shown = value.value if isinstance(value, Put) else value
+    return shown is not None and shown != ""

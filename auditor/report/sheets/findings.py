@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from auditor.finding import Finding
+from auditor.finding import VERDICTS, Finding
 from auditor.judge.texts import N_
 from auditor.report.sheets import Row, Table
 from auditor.report.show import show
@@ -19,27 +19,53 @@ NOTE = N_("One row per finding; a row marked ↳ follows from the one above it."
 COLUMNS = (
     Column(N_("Server"), "text", (14, 30)),
     Column(N_("Severity"), "severity", (12, 16)),
-    Column(N_("Finding"), "wrap", (34, 34)),
+    Column(N_("Finding"), "wrap", (28, 28)),
     Column(N_("Where"), "text", (9, 16)),
-    Column(N_("Observed"), "wrap", (34, 34)),
-    Column(N_("Expected"), "wrap", (34, 34)),
-    Column(N_("What it means"), "wrap", (48, 48)),
-    Column(N_("What to ask the provider"), "wrap", (48, 48)),
+    Column(N_("Observed"), "wrap", (32, 32)),
+    Column(N_("Expected"), "wrap", (30, 30)),
+    Column(N_("What it means"), "wrap", (42, 42)),
+    Column(N_("What to ask the provider"), "wrap", (42, 42)),
     Column(N_("Held against"), "wrap", (18, 18)),
-    Column(N_("Source of the expectation"), "wrap", (34, 34)),
-    Column(N_("Evidence: rows on Readings"), "wrap", (38, 38)),
+    Column(N_("Source of the expectation"), "wrap", (50, 50)),
+    Column(N_("Evidence: rows on Readings"), "wrap", (90, 90)),
     Column(N_("Kind"), "wrap", (18, 18)),
     Column(N_("GPU UUID"), "text", (12, 44)),
     Column(N_("Follows from"), "text", (12, 30)),
     Column(N_("Finding id"), "text", (16, 30)),
     Column(N_("Provider"), "text", (12, 24)),
 )
-_MOST_EVIDENCE = 6
+_MOST_EVIDENCE = 3
 
 
-def start(book: Book, report: Report) -> Table:
-    """Servers in the order of the run, each one's worst first."""
-    return Table(book, __name__, COLUMNS, lambda seen: rows(report, seen), NOTE, frozen=3)
+class _Findings:
+    """Rows wait for the end, so that the worst servers come first."""
+
+    def __init__(self, book: Book, report: Report) -> None:
+        self.book, self.report = book, report
+        self.waiting: list[tuple[int, int, list[Row]]] = []
+
+    def take(self, seen: Seen) -> None:
+        """Keep the server's rows."""
+        server = seen.server
+        if server.findings:
+            self.waiting.append((VERDICTS.index(server.verdict), len(self.waiting), list(rows(self.report, seen))))
+
+    def end(self) -> None:
+        """Worst first, and within a verdict in the order of the inventory."""
+        table = _table(self.book)
+        for _, _, group in sorted(self.waiting, key=lambda one: one[:2]):
+            for row in group:
+                table.add(row)
+        self.waiting.clear()
+
+
+def start(book: Book, report: Report) -> _Findings:
+    """Rejected servers first, each one's worst finding first."""
+    return _Findings(book, report)
+
+
+def _table(book: Book) -> Table:
+    return Table(book, __name__, COLUMNS, lambda seen: (), note=NOTE, frozen=3, printed=N_("What to ask the provider"))
 
 
 def rows(report: Report, seen: Seen) -> Iterator[Row]:

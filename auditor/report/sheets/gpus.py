@@ -1,98 +1,155 @@
-"""GPUs: one row each, figures with bars against the data sheet."""
+"""GPUs: one row each, figures with bars against the data sheet; a figure that a finding rests on is marked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from auditor.finding import Gpu
+from auditor.finding import SEVERITIES, Evidence, Gpu, ServerResult, Severity
 from auditor.judge.texts import N_
+from auditor.records import Value
 from auditor.report.sheets import Row, Table
 from auditor.report.show import show
-from auditor.report.view import Report, Seen
-from auditor.report.workbook import Book, Column
+from auditor.report.view import Report
+from auditor.report.workbook import Book, Column, Put
 
 ORDER = 60
 TITLE = N_("GPUs")
 EMPTY = N_("no GPU was found on any server")
 NOTE = N_(
-    "One row per GPU. Shares of the data sheet count dense figures; "
-    "65–95 % of the dense peak is what healthy GPUs sustain."
+    "Figures under load, all GPUs at once. Shares are of the data sheet's dense peak. "
+    "A marked figure (✖ ! →) is one that a finding rests on."
+)
+# column, figure, and the readings behind it: the metric's beginning and the conditions that must hold
+FIGURES: tuple[tuple[Column, str, str, dict[str, str]], ...] = (
+    (Column(N_("bf16 sustained"), "TFLOPS", (11, 14)), "matmul_bf16_sustained", "matmul_sustained", {"dtype": "bf16"}),
+    (
+        Column(N_("bf16, share of data sheet"), "%", (12, 14), 1.0, False, True),
+        "matmul_bf16_sustained/spec",
+        "",
+        {},
+    ),
+    (
+        Column(N_("fp16 sustained"), "TFLOPS", (11, 14), optional=True),
+        "matmul_fp16_sustained",
+        "matmul_sustained",
+        {"dtype": "fp16"},
+    ),
+    (
+        Column(N_("tf32 sustained"), "TFLOPS", (11, 14), optional=True),
+        "matmul_tf32_sustained",
+        "matmul_sustained",
+        {"dtype": "tf32"},
+    ),
+    (
+        Column(N_("fp32 sustained"), "TFLOPS", (11, 14), optional=True),
+        "matmul_fp32_sustained",
+        "matmul_sustained",
+        {"dtype": "fp32"},
+    ),
+    (
+        Column(N_("fp8 sustained"), "TFLOPS", (11, 14), optional=True),
+        "matmul_fp8_sustained",
+        "matmul_sustained",
+        {"dtype": "fp8"},
+    ),
+    (
+        Column(N_("int8 sustained"), "TOPS", (11, 14), optional=True),
+        "matmul_int8_sustained",
+        "matmul_sustained",
+        {"dtype": "int8"},
+    ),
+    (
+        Column(N_("Memory read"), "GB/s", (10, 13), optional=True),
+        "memory_read",
+        "memory_bandwidth",
+        {"op": "read"},
+    ),
+    (Column(N_("Memory, share of data sheet"), "%", (12, 14), 1.0, False, True), "memory_read/spec", "", {}),
+    (Column(N_("Memory size"), "GiB", (9, 12)), "memory_bytes", "gpu_identity_memory_bytes", {}),
+    (
+        Column(N_("Memory verified"), "GiB", (10, 12), optional=True),
+        "memory_verified",
+        "memory_capacity_bytes",
+        {},
+    ),
+    (Column(N_("Host to GPU"), "GB/s", (9, 12)), "h2d", "host_copy_bytes", {"direction": "h2d"}),
+    (Column(N_("GPU to host"), "GB/s", (9, 12)), "d2h", "host_copy_bytes", {"direction": "d2h"}),
+    (Column(N_("PCIe generation"), "int", (11, 12), optional=True), "pcie_generation", "host_copy_pcie_generation", {}),
+    (Column(N_("PCIe lanes"), "int", (8, 10), optional=True), "pcie_lanes", "host_copy_pcie_width", {}),
+    (Column(N_("NVLinks up"), "int", (9, 10), optional=True), "nvlinks_active", "topology_nvlinks_active", {}),
+    (Column(N_("Hottest"), "°C", (9, 11)), "celsius_max", "thermal_gpu_celsius", {}),
+    (Column(N_("Hottest memory"), "°C", (9, 11), optional=True), "celsius_memory_max", "thermal_memory_celsius", {}),
+    (Column(N_("Mean power"), "W", (9, 11)), "watts_mean", "thermal_watts", {}),
+    (Column(N_("Power limit"), "W", (9, 11), optional=True), "power_limit", "gpu_identity_power_limit", {}),
+    (Column(N_("Mean SM clock"), "MHz", (9, 12), optional=True), "sm_clock_mean", "thermal_sm_clock", {}),
+    (Column(N_("bf16 per watt"), "TFLOPS/W", (10, 13), optional=True), "flops_per_watt", "thermal_flops_per_joule", {}),
 )
 COLUMNS = (
     Column(N_("Server"), "text", (16, 34)),
-    Column(N_("GPU"), "text", (7, 9)),
+    Column(N_("GPU"), "text", (8, 9)),
     Column(N_("Model"), "text", (14, 28)),
-    Column(N_("bf16 sustained"), "TFLOPS", (11, 14)),
-    Column(N_("bf16 of data sheet"), "%", (11, 14), 1.0, unit_in_title=False),
-    Column(N_("fp32 sustained"), "TFLOPS", (11, 14)),
-    Column(N_("fp32 of data sheet"), "%", (11, 14), 1.0, unit_in_title=False),
-    Column(N_("tf32 sustained"), "TFLOPS", (11, 14)),
-    Column(N_("fp8 sustained"), "TFLOPS", (11, 14)),
-    Column(N_("int8 sustained"), "TOPS", (11, 14)),
-    Column(N_("Memory read"), "GB/s", (10, 13)),
-    Column(N_("Memory of data sheet"), "%", (11, 14), 1.0, unit_in_title=False),
-    Column(N_("Memory size"), "GiB", (9, 12)),
-    Column(N_("Memory verified"), "GiB", (10, 12)),
-    Column(N_("Host to GPU"), "GB/s", (9, 12)),
-    Column(N_("GPU to host"), "GB/s", (9, 12)),
-    Column(N_("PCIe generation"), "int", (11, 12)),
-    Column(N_("PCIe lanes"), "int", (8, 10)),
-    Column(N_("NVLinks up"), "int", (9, 10)),
-    Column(N_("Hottest"), "°C", (9, 11)),
-    Column(N_("Hottest memory"), "°C", (9, 11)),
-    Column(N_("Mean power"), "W", (9, 11)),
-    Column(N_("Power limit"), "W", (9, 11)),
-    Column(N_("Mean SM clock"), "MHz", (9, 12)),
-    Column(N_("bf16 per watt"), "TFLOPS/W", (10, 13)),
+    *(column for column, *_ in FIGURES),
     Column(N_("UUID"), "text", (12, 44)),
     Column(N_("PCI address"), "text", (12, 18)),
+    Column(N_("Provider"), "text", (12, 24), optional=True),
 )
+_LAST_PRINTED = N_("bf16 per watt")
 
 
 def start(book: Book, report: Report) -> Table:
     """In the order of the inventory, then of the GPU's index."""
-    return Table(book, __name__, COLUMNS, lambda seen: rows(report, seen), NOTE, frozen=2)
-
-
-def rows(report: Report, seen: Seen) -> Iterator[Row]:
-    """The GPUs of one server."""
-    name = report.name(seen.server)
-    for gpu in seen.server.gpus:
-        yield row(name, gpu)
-
-
-def row(server: str, gpu: Gpu) -> Row:
-    """One GPU's figures."""
-    got = gpu.figures.get
-    return (
-        server,
-        show(gpu.subject),
-        show(gpu.model or gpu.name or ""),
-        got("matmul_bf16_sustained"),
-        share(gpu, "matmul_bf16_sustained"),
-        got("matmul_fp32_sustained"),
-        share(gpu, "matmul_fp32_sustained"),
-        got("matmul_tf32_sustained"),
-        got("matmul_fp8_sustained"),
-        got("matmul_int8_sustained"),
-        got("memory_read"),
-        share(gpu, "memory_read"),
-        got("memory_bytes"),
-        got("memory_verified"),
-        got("h2d"),
-        got("d2h"),
-        got("pcie_generation"),
-        got("pcie_lanes"),
-        got("nvlinks_active"),
-        got("celsius_max"),
-        got("celsius_memory_max"),
-        got("watts_mean"),
-        got("power_limit"),
-        got("sm_clock_mean"),
-        got("flops_per_watt"),
-        show(gpu.uuid or ""),
-        show(gpu.pci or ""),
+    preview = (row for provider, server in report for row in rows(report, provider, server))
+    return Table(
+        book,
+        __name__,
+        COLUMNS,
+        lambda seen: rows(report, seen.provider, seen.server),
+        note=NOTE,
+        frozen=2,
+        printed=_LAST_PRINTED,
+        preview=preview,
     )
+
+
+def rows(report: Report, provider: str, server: ServerResult) -> Iterator[Row]:
+    """The GPUs of one server."""
+    name = report.name(server)
+    marks = marked(server)
+    for gpu in server.gpus:
+        figures = (_figure(gpu, figure, marks) for _, figure, _, _ in FIGURES)
+        place = show(provider) if report.several else None
+        model = show(gpu.model or gpu.name or "")
+        yield (name, show(gpu.subject), model, *figures, show(gpu.uuid or ""), show(gpu.pci or ""), place)
+
+
+def marked(server: ServerResult) -> dict[tuple[str, str], Severity]:
+    """(GPU, figure) → the severity of the worst finding that rests on it."""
+    found: dict[tuple[str, str], Severity] = {}
+    for finding in server.findings:
+        if finding.severity == "info":
+            continue
+        for evidence in finding.evidence:
+            if evidence.subject != finding.subject:
+                continue
+            for figure in _resting_on(evidence):
+                key = (evidence.subject, figure)
+                found[key] = min(found.get(key, "info"), finding.severity, key=SEVERITIES.index)
+    return found
+
+
+def _resting_on(evidence: Evidence) -> Iterator[str]:
+    for _, figure, metric, conditions in FIGURES:
+        told = all(evidence.conditions.get(key) == value for key, value in conditions.items())
+        if metric and told and evidence.metric.startswith(metric):
+            yield figure
+
+
+def _figure(gpu: Gpu, name: str, marks: Mapping[tuple[str, str], Severity]) -> Value | Put:
+    if name.endswith("/spec"):
+        return share(gpu, name.removesuffix("/spec"))
+    value = gpu.figures.get(name)
+    severity = marks.get((gpu.subject, name))
+    return Put(value, tint=severity) if severity and value is not None else value
 
 
 def share(gpu: Gpu, name: str) -> float | None:

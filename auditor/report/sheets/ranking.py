@@ -19,17 +19,17 @@ NOTE = N_(
 )
 COLUMNS = (
     Column(N_("Server"), "text", (16, 34)),
-    Column(N_("Provider"), "text", (12, 24)),
+    Column(N_("Provider"), "text", (12, 24), optional=True),
     Column(N_("Verdict"), "verdict", (13, 18)),
-    Column(N_("GPU model"), "text", (14, 28)),
-    Column(N_("GPUs"), "int", (7, 9)),
-    Column(N_("Rank: training on all GPUs"), "int", (12, 14)),
-    Column(N_("Rank: training on one GPU"), "int", (12, 14)),
-    Column(N_("Rank: inference"), "int", (11, 14)),
-    Column(N_("Score: training on all GPUs"), "%", (12, 14), 1.0, unit_in_title=False),
-    Column(N_("bf16 delivered, all GPUs"), "PFLOPS", (13, 16)),
-    Column(N_("Slowest GPU against the median"), "%", (13, 16), unit_in_title=False),
-    Column(N_("All-reduce bus bandwidth"), "GB/s", (13, 16)),
+    Column(N_("GPU model"), "text", (14, 28), optional=True),
+    Column(N_("GPUs"), "int", (7, 9), optional=True),
+    Column(N_("Rank: training on all GPUs"), "int", (12, 14), optional=True),
+    Column(N_("Rank: training on one GPU"), "int", (12, 14), optional=True),
+    Column(N_("Rank: inference"), "int", (11, 14), optional=True),
+    Column(N_("Score: training on all GPUs"), "%", (12, 14), 1.0, unit_in_title=False, optional=True),
+    Column(N_("bf16 delivered, all GPUs"), "PFLOPS", (13, 16), optional=True),
+    Column(N_("Slowest GPU against the median"), "%", (13, 16), unit_in_title=False, optional=True),
+    Column(N_("All-reduce bus bandwidth"), "GB/s", (13, 16), optional=True),
     Column(N_("Price per hour"), "money", (11, 14)),
     Column(N_("Currency"), "text", (9, 11)),
     Column(N_("Cost per delivered PFLOP-hour"), "money", (14, 16)),
@@ -40,8 +40,7 @@ COLUMNS = (
 
 class _Ranking:
     def __init__(self, book: Book, report: Report) -> None:
-        self.report = report
-        self.table = Table(book, __name__, COLUMNS, lambda seen: (), NOTE)
+        self.book, self.report = book, report
 
     def take(self, seen: Seen) -> None:
         """Ranking needs all servers before its first row."""
@@ -51,8 +50,10 @@ class _Ranking:
         providers = {id(server): provider for provider, server in self.report}
         ranked = [s for s in self.report.servers if _ranked(s)]
         rest = worst_first(s for s in self.report.servers if not _ranked(s))
-        for server in [*sorted(ranked, key=_standing), *rest]:
-            self.table.add(row(self.report, providers[id(server)], server))
+        made = [row(self.report, providers[id(server)], server) for server in [*sorted(ranked, key=_standing), *rest]]
+        table = Table(self.book, __name__, COLUMNS, lambda seen: (), note=NOTE, preview=made)
+        for line in made:
+            table.add(line)
 
 
 def start(book: Book, report: Report) -> _Ranking:
@@ -68,7 +69,7 @@ def row(report: Report, provider: str, server: ServerResult) -> Row:
     figures, cost, order = server.figures, server.cost, server.order
     return (
         report.name(server),
-        show(provider),
+        show(provider) if report.several else None,
         server.verdict,
         show(server.model or ""),
         len(server.gpus) or None,

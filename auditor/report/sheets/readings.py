@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 from auditor.judge.texts import N_
 from auditor.records import Reading
@@ -36,7 +37,7 @@ COLUMNS = (
 class _Readings:
     def __init__(self, book: Book, report: Report) -> None:
         self.report = report
-        self.table = Table(book, __name__, COLUMNS, lambda seen: (), NOTE, frozen=2)
+        self.table = Table(book, __name__, COLUMNS, lambda seen: (), note=NOTE, frozen=2)
         self.waiting: list[Row] = []
         self.count = 0
 
@@ -88,8 +89,8 @@ def raw(reading: Reading) -> str:
     value = reading.value
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float) and value == int(value):
-        return str(int(value))
+    if isinstance(value, float):
+        return format(Decimal(repr(value)).normalize(), "f")
     return "" if value is None else show(value, 32_000)
 
 

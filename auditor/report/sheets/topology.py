@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from auditor.judge.texts import N_
 from auditor.records import Reading, Record
 from auditor.report.show import show
-from auditor.report.view import Report, Seen
+from auditor.report.view import Report, Seen, worst_first
 from auditor.report.workbook import Book, Column, Page, Put
 
 ORDER = 80
 TITLE = N_("Topology")
 EMPTY = N_("no server showed two GPUs, or their paths were not read")
 NOTE = N_(
-    "NV# = that many NVLinks (green) · PIX, PXB = one PCIe switch (blue) · PHB, NODE = through the host (amber) · "
-    "SYS = across CPU sockets (red); below the path the measured pair bandwidth in GB/s"
+    "NV# = that many NVLinks · PIX, PXB = one PCIe switch · PHB, NODE = through the host · SYS = across CPU sockets. "
+    "Below the path: measured bandwidth of the pair in GB/s."
 )
-_MOST_GPUS = 16
-COLUMNS = (
-    Column("", "text", (14, 14)),
-    *(Column("", "centre", (9, 9)) for _ in range(_MOST_GPUS)),
-)
+MOST_GPUS = 16
+MOST_SERVERS = 200
+COLUMNS = (Column("", "text", (11, 11)), *(Column("", "centre", (9, 9)) for _ in range(MOST_GPUS)))
+_ROW_POINTS, _PAGE_POINTS = 28.0, 700.0
 
 
 @dataclass(frozen=True)
@@ -36,36 +35,54 @@ class _Topology:
     def __init__(self, book: Book, report: Report) -> None:
         self.book, self.report = book, report
         self.page: Page | None = None
+        self.drawn = {id(server) for server in worst_first(report.servers)[:MOST_SERVERS]}
+        self.used = 0.0
+        self.widest = 8 if all(len(server.gpus) <= 8 for server in report.servers) else MOST_GPUS
 
     def take(self, seen: Seen) -> None:
         """Draw one server's matrix."""
-        found = matrix(seen.record) if seen.record else None
+        found = matrix(seen.record) if seen.record and id(seen.server) in self.drawn else None
         if not found:
             return
-        if self.page is None:
-            self.page = self.book.page(ORDER, TITLE, COLUMNS, NOTE, table=False)
         gpus, paths = found
-        page = self.page
+        page = self._page(34 + _ROW_POINTS * len(gpus))
         page.add([])
-        page.add([Put(self.report.name(seen.server), "plain", bold=True)])
-        page.add([None, *(Put(gpu, "centre", "header") for gpu in gpus)])
+        name = Put(self.report.name(seen.server), "plain", bold=True)
+        page.add([name, None, None, None, Put(seen.server.verdict, "verdict")])
+        page.add([None, *(Put(gpu, "centre", "header", True) for gpu in gpus)])
         for row in gpus:
             cells = [_cell(paths.get((row, column))) if row != column else Put("·", "centre") for column in gpus]
-            page.add([Put(row, "text", bold=True), *cells], 28)
+            page.add([Put(row, "text", bold=True), *cells], _ROW_POINTS)
+
+    def _page(self, points: float) -> Page:
+        """The page, with a break where the next matrix would be torn apart on paper."""
+        if self.page is None:
+            columns = COLUMNS[: self.widest + 1]
+            self.page = self.book.page(ORDER, TITLE, columns, NOTE, table=False, portrait=True, least_width=84)
+        elif self.used + points > _PAGE_POINTS:
+            self.page.break_here()
+            self.used = 0.0
+        self.used += points
+        return self.page
 
     def end(self) -> None:
-        """Nothing is left to do."""
+        """Say who was left out."""
+        left = len(self.report.servers) - len(self.drawn)
+        if self.page is not None and left > 0:
+            more = N_("{count:int} more servers are not drawn; their paths stand in the readings.")
+            self.page.add([])
+            self.page.add([Put(self.report.texts._(more, count=left), "plain")])
 
 
 def start(book: Book, report: Report) -> _Topology:
-    """One matrix per server with two GPUs or more."""
+    """One matrix per server with two GPUs or more; of very many servers the worst."""
     return _Topology(book, report)
 
 
 def matrix(record: Record) -> tuple[list[str], dict[tuple[str, str], Path]] | None:
     """The GPUs by index and what joins each two of them; None without a single path."""
     gpus = sorted((s for s in record.subjects if s.kind == "gpu"), key=lambda s: (s.index is None, s.index or 0, s.id))
-    names = [gpu.id for gpu in gpus][:_MOST_GPUS]
+    names = [gpu.id for gpu in gpus][:MOST_GPUS]
     words: dict[str, str] = {}
     rates: dict[str, float] = {}
     for reading in record.readings:

@@ -392,7 +392,8 @@ def _collectives(machine: Machine, model: Model) -> Iterable[Reading]:
     else:
         bus = 9.6e9 if machine.guest else 0.62 * _COPY[model.pcie_gen]
     bus *= min(machine.scale("collectives", index) for index in range(n))
-    for size, share in ((8388608, 0.45), (67108864, 0.8), (268435456, 0.98), (400_000_000, 1.0)):
+    ramp = (0.45, 0.8, 0.98, 1.0) if _meshed(machine, model) else (0.92, 1.0, 0.98, 1.0)
+    for size, share in zip((8388608, 67108864, 268435456, 400_000_000), ramp, strict=True):
         algbw = bus * share / (2 * (n - 1) / n)
         what: dict[str, Condition] = {"op": "all_reduce", "ranks": n, "dtype": "float32", "bytes": size}
         yield reading("collectives_algbw_bytes_per_second", algbw, spread=0.01, n=20, **what)

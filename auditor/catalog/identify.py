@@ -153,12 +153,12 @@ MEASURED = ("per_clock_measured", "bandwidth_measured", "l2_measured", "fp64_sha
 
 
 def _choose(named: tuple[Model, ...], by_id: tuple[Model, ...], signs: Sequence[Sign]) -> Model | None:
-    both = tuple(m for m in by_id if m in named)
-    pool = both or (*by_id, *(m for m in named if m not in by_id))
+    agreed = any(m in named for m in by_id)
+    pool = by_id if agreed else (*by_id, *(m for m in named if m not in by_id))
     if not pool:
         return None
     telling = [s for s in signs if s.what in PHYSICAL or s.what in MEASURED]
-    best = max(pool, key=lambda m: (sum(_points(m, s) for s in telling), not m.modded, m in by_id))
+    best = max(pool, key=lambda m: (sum(_points(m, s) for s in telling), m in named, not m.modded, m in by_id))
     if best.modded and any(s.what == "memory_bytes" and fits(best, s.what, s.value) is False for s in signs):
         return None  # the catalogue knows only the modded card of this name, and this is not one
     return best

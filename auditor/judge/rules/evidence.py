@@ -100,6 +100,8 @@ def in_use(case: Case) -> Iterator[Finding]:
 @rule
 def not_measured(case: Case) -> Iterator[Finding]:
     """A needed reading is missing (advice; the verdict is incomplete), or another probe gave none (info)."""
+    if case.text_only:
+        return  # a pasted text is never complete; the result lists what is missing
     wanted: dict[str, list[needs.Missing]] = defaultdict(list)
     for need in needs.missing(case):
         wanted[need.subject].append(need)

@@ -229,6 +229,9 @@ answer nvmlDeviceGetTotalEccErrors(device *d, unsigned kind, unsigned counter, u
 answer nvmlDeviceGetNvLinkErrorCounter(device *d, unsigned link, unsigned counter, unsigned long long *out) {
     return number(d, "nvmlDeviceGetNvLinkErrorCounter", link, counter, 0, out, sizeof *out);
 }
+answer nvmlDeviceGetSramEccErrorStatus(device *d, char *out) { /* the version, eleven counts, the flag */
+    return number(d, "nvmlDeviceGetSramEccErrorStatus", -1, -1, 0, out + 96, sizeof(unsigned));
+}
 answer nvmlDeviceGetMarginTemperature(device *d, unsigned *out) {
     return number(d, "nvmlDeviceGetMarginTemperature", -1, -1, 0, out + 1, sizeof *out); /* after the version */
 }
@@ -237,7 +240,7 @@ answer nvmlDeviceGetRepairStatus(device *d, unsigned *out) {
     return r ? r : number(d, "nvmlDeviceGetRepairStatus", -1, -1, 1, out + 2, sizeof *out);
 }
 answer nvmlDeviceGetUnrepairableMemoryFlag_v1(device *d, unsigned *out) {
-    return number(d, "nvmlDeviceGetUnrepairableMemoryFlag_v1", -1, -1, 0, out, sizeof *out);
+    return number(d, "nvmlDeviceGetUnrepairableMemoryFlag_v1", -1, -1, 0, out + 1, sizeof *out);
 }
 answer nvmlDeviceGetRetiredPages(device *d, unsigned cause, unsigned *count, unsigned long long *pages) {
     answer refused;

@@ -13,6 +13,7 @@ from typing import List, Optional, Sequence
 
 from . import programs
 
+KMSG = "/dev/kmsg"
 AUDIT = "# lines below: during the audit"
 MAX_BYTES = 256 * 1024 - 1024
 _WANTED = re.compile(
@@ -74,9 +75,9 @@ def _program(name: str, *arguments: str) -> List[str]:
     return done.out.splitlines() if done and done.code == 0 else []
 
 
-def _kmsg(path: str = "/dev/kmsg") -> List[str]:
+def _kmsg() -> List[str]:
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(KMSG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return []
     lines: List[str] = []

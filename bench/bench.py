@@ -129,24 +129,6 @@ def per_clock() -> Iterator[Row]:
         )
 
 
-def clock_course(seconds: float = 0.4) -> Iterator[Row]:
-    """How the per-clock figure settles after rest, product by product."""
-    from auditor.probes.measuring import counted
-
-    desk = Desk("matmul")
-    product = products.make("bf16", 8192, 8192, 8192, "cuda", SEED)
-    product.call()
-    desk.kernels.compile(counted.SOURCE, "stamp")
-    torch.cuda.synchronize()
-    time.sleep(2.0)
-    course = counted.count(desk.kernels, product, int(seconds / 0.0017)).per_clock
-    edges = [0, 1, 4, 10, 20, 40, 80, 160, len(course)]
-    text = ", ".join(
-        f"{a}–{b}: {spread.median(course[a:b]):.0f}" for a, b in zip(edges, edges[1:], strict=False) if b <= len(course)
-    )
-    yield Row("per clock by product after rest", text, "–", "–", f"{len(course)} products", f"{seconds} s")
-
-
 def memory() -> Iterator[Row]:
     """All four operations; the reference runs 2 s each with 8 GiB buffers."""
     yield from _bandwidth(memory_bandwidth, reference.memory, "op", "device memory")
@@ -263,6 +245,54 @@ def gaps(runs: int = 20) -> Iterator[Row]:
         )
 
 
+def sampling(runs: int = 5) -> Iterator[Row]:
+    """Sustained bf16 with and without the engine's sampler beside it, by turns."""
+    import socket
+    import threading
+
+    product = products.make("bf16", 8192, 8192, 8192, "cuda", SEED)
+    product.call()
+    ours, theirs = socket.socketpair()
+    code = "import sys; from auditor.probes.engine.watcher import main; main(int(sys.argv[1]))"
+    argv = [sys.executable, "-c", code, str(theirs.fileno())]
+    root = str(Path(__file__).resolve().parent.parent)
+    with (
+        ours,
+        subprocess.Popen(argv, pass_fds=[theirs.fileno()], cwd=root, env={**os.environ, "PYTHONPATH": root}) as watcher,
+    ):
+        theirs.close()
+        seen: list[int] = []
+
+        def drain() -> None:
+            for line in ours.makefile("rb"):
+                seen.append(b'"sample"' in line)
+
+        reader = threading.Thread(target=drain, daemon=True)
+        reader.start()
+        time.sleep(2.0)
+        found: dict[bool, list[float]] = {True: [], False: []}
+        taken = 0
+        for fast in [True, False, False, True] * (-(-runs // 2)):
+            ours.sendall(json.dumps({"do": "pace", "fast": [0] if fast else []}).encode() + b"\n")
+            time.sleep(2.0)
+            before = sum(seen)
+            found[fast].append(rates.sustained(product, "cuda").rate / 1e12)
+            taken += (sum(seen) - before) * fast
+        ours.sendall(b'{"do": "quit"}\n')
+        watcher.wait(10)
+        ours.shutdown(socket.SHUT_RDWR)
+        reader.join(5)
+    with_it, without = (spread.of(found[fast]) for fast in (True, False))
+    yield Row(
+        "sampling's cost, sustained bf16",
+        f"{with_it.value:.1f} TFLOPS sampled at {taken / len(found[True]) / 2.25:.0f} Hz",
+        f"{without.value:.1f} TFLOPS at 2 Hz",
+        percent(with_it.value, without.value),
+        f"{cv(found[True])} each",
+        "1.25 s of load",
+    )
+
+
 def foreign() -> Iterator[Row]:
     """The specialist tools, where they are on the PATH: their own words, unread."""
     tools = {
@@ -299,19 +329,19 @@ def foreign() -> Iterator[Row]:
 
 
 ROWS: dict[str, Callable[[], Iterator[Row]]] = {
-    "capacity": capacity,
     "memory": memory,
     "host_copy": host,
     "cache": cache,
     "latency": launches,
+    "capacity": capacity,
     "boost": boost,
-    "course": clock_course,
     "per_clock": per_clock,
     "time_slicing": gaps,
     **{
         f"sustained_{dtype}": (lambda dtype=dtype: sustained(dtype))
         for dtype in ("bf16", "fp8", "tf32", "fp32", "fp64")
     },
+    "sampling": sampling,
     "foreign": foreign,
 }
 

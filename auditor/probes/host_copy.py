@@ -25,7 +25,7 @@ SECONDS = {"quick": 5.0, "standard": 16.0, "soak": 16.0}
 MIB = 1 << 20
 SIZE = 256 * MIB
 _SWEEP = tuple(4096 << (2 * step) for step in range(10))  # 4 KiB ... 1 GiB
-_SECONDS = 0.15
+_SECONDS = 0.1
 STABLE = 0.03
 STABLE_PAGEABLE = 0.15
 """The driver copies pageable memory through a small buffer with the CPU: it varies with all the server does."""

@@ -6,6 +6,9 @@ from typing import Callable, NamedTuple, Optional, Sequence, Tuple, TypeVar
 STABLE_THROUGHPUT = 0.01
 """Relative spread above which a throughput is not called stable (an H200's windows differ by 0.2 %)."""
 
+STABLE_ON_CPU = 0.1
+"""The same for a server's CPUs and memory, which everything else on it uses too."""
+
 T = TypeVar("T")
 
 
@@ -16,6 +19,11 @@ class Repeats(NamedTuple):
     spread: Optional[float]
     n: int
     stable: Optional[bool]
+
+
+def limit(device: str, on_gpu: float = STABLE_THROUGHPUT) -> float:
+    """The spread that still counts as stable on this device."""
+    return on_gpu if device == "cuda" else max(on_gpu, STABLE_ON_CPU)
 
 
 def of(values: Sequence[float], limit: float = STABLE_THROUGHPUT) -> Repeats:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal
 
 from auditor.judge.texts import N_
 from auditor.records import Reading
+from auditor.report.figures import exact
 from auditor.report.sheets import Row, Table
 from auditor.report.show import show
 from auditor.report.units import UNITS, unit_of
@@ -74,7 +74,7 @@ def rows(report: Report, seen: Seen) -> Iterator[Row]:
             show(reading.subject),
             reading.metric,
             show(conditions_text(reading)),
-            raw(reading),
+            exact(reading.value),
             shown,
             unit,
             reading.spread,
@@ -82,16 +82,6 @@ def rows(report: Report, seen: Seen) -> Iterator[Row]:
             reading.stable,
             show(reading.source),
         )
-
-
-def raw(reading: Reading) -> str:
-    """The value as it stands in the record, exact, never in scientific notation where it is a whole number."""
-    value = reading.value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return format(Decimal(repr(value)).normalize(), "f")
-    return "" if value is None else show(value, 32_000)
 
 
 def _shown(reading: Reading) -> tuple[float | None, str | None]:

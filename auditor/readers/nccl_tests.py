@@ -35,7 +35,7 @@ _ROW = re.compile(
     rf"{_TRIPLET}(?:[ \t]+{_TRIPLET})?[ \t]*$"
 )
 _NOISE = re.compile(r"NCCL (?:INFO|WARN|version)|^[ \t]*+$")
-DTYPES = {"float": "fp32", "double": "fp64", "half": "fp16", "bfloat16": "bf16"}
+DTYPES = {"float": "float32", "bfloat16": "bf16", "half": "fp16", "double": "fp64"}
 OPS = {
     "all_reduce": "all_reduce",
     "all_gather": "all_gather",

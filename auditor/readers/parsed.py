@@ -48,6 +48,10 @@ class Book:
             probe=self._kind, metric=metric, subject=subject, value=value, source=self._source, conditions=with_
         )
 
+    def drop(self, metric: str, subject: str) -> None:
+        """Take a reading back that says nothing without another one that did not come."""
+        self._readings = {k: r for k, r in self._readings.items() if (r.metric, r.subject) != (metric, subject)}
+
     def gpu(self, index: int, uuid: str | None = None, pci: str | None = None, name: str | None = None) -> str:
         """The id of a GPU, known from now on; what an earlier line said about it stays."""
         known = self._subjects.get(f"gpu{index}")

@@ -31,8 +31,6 @@ def _columns() -> dict[str, Field]:
         "serial": _field("gpu_identity_serial", text),
         "vbios_version": _field("gpu_identity_vbios", text),
         "memory.total": _field("gpu_identity_memory_bytes", number),
-        "memory.used": _field("gpu_identity_memory_used_bytes", number),
-        "utilization.gpu": _field("gpu_identity_utilization_ratio", number),
         "temperature.gpu": _field("gpu_identity_celsius", number, which="gpu"),
         "temperature.memory": _field("gpu_identity_celsius", number, which="memory"),
         "power.limit": _field("gpu_identity_power_limit_watts", number, which="now"),

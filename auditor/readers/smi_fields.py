@@ -378,7 +378,6 @@ def _of_gpu() -> tuple[Field, ...]:
         Field(("FB Memory Usage",), ("Used",), ("fb_memory_usage/used",), identity + "memory_used_bytes", number),
         Field(("BAR1 Memory Usage",), ("Total",), ("bar1_memory_usage/total",), identity + "bar1_bytes", number),
         Field((), ("Compute Mode",), ("compute_mode",), identity + "compute_mode", compute_mode),
-        Field(("Utilization",), ("GPU", "Gpu"), ("utilization/gpu_util",), identity + "utilization_ratio", number),
         Field(
             ("ECC Errors", "Aggregate", "Volatile"),
             ("SRAM Threshold Exceeded",),

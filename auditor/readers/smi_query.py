@@ -75,6 +75,8 @@ def read(text: str) -> Parsed:
             book.unreadable(number, f"no key and value: {shown(line)}")
     for gpu_id, total in processes.items():
         book.add("gpu_identity_processes_total", total, gpu_id)
+    for gpu_id in {f"gpu{one}" for one in range(index + 1)} - set(processes):
+        book.drop("gpu_identity_memory_used_bytes", gpu_id)  # who uses it is not said
     return book.parsed()
 
 

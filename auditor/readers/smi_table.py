@@ -52,6 +52,7 @@ def read(text: str) -> Parsed:
     part = "gpus"
     processes: dict[int, set[str]] | None = None
     seen: list[int] = []
+    used: dict[str, int] = {}
     for number, line in _rows(text):
         cells = line.strip().strip("|").split("|")
         head = _HEAD.search(line)
@@ -75,7 +76,7 @@ def read(text: str) -> Parsed:
             subject = _first_line(book, first, cells, number)
             seen.append(int(first[1]))
         elif subject and len(cells) >= 2 and (_SECOND.match(cells[0]) or _MEMORY.match(cells[1])):
-            _second_line(book, subject, cells, number)
+            _second_line(book, subject, cells, number, used)
         elif subject and len(cells) == 3 and not cells[0].strip() and not cells[1].strip():
             mig = smi_fields.flag(cells[2])
             if mig is not None:
@@ -86,7 +87,10 @@ def read(text: str) -> Parsed:
         book.add("server_facts_gpus_nvml_total", len(seen))
     if processes is not None:
         for index in seen:
+            # Memory in use says something only beside the list of who uses it.
             book.add("gpu_identity_processes_total", len(processes.get(index, ())), f"gpu{index}")
+            if f"gpu{index}" in used:
+                book.add("gpu_identity_memory_used_bytes", used[f"gpu{index}"], f"gpu{index}")
     return book.parsed()
 
 
@@ -149,7 +153,7 @@ def _first_line(book: Book, first: re.Match[str], cells: list[str], line: int) -
     return subject
 
 
-def _second_line(book: Book, subject: str, cells: list[str], line: int) -> None:
+def _second_line(book: Book, subject: str, cells: list[str], line: int, used: dict[str, int]) -> None:
     sensors = _SECOND.match(cells[0])
     if sensors:
         fan, celsius, _, draw, limit = sensors.groups()
@@ -166,14 +170,12 @@ def _second_line(book: Book, subject: str, cells: list[str], line: int) -> None:
         _fault(book, cells[0].strip(), subject, "sensors", line)
     memory = _MEMORY.match(cells[1])
     if memory:
-        book.add("gpu_identity_memory_used_bytes", int(memory[1]) * 2**20, subject)
+        used[subject] = int(memory[1]) * 2**20
         book.add("gpu_identity_memory_bytes", int(memory[2]) * 2**20, subject)
     else:
         _fault(book, cells[1].strip(), subject, "memory", line)
     use = _USE.match(cells[2]) if len(cells) > 2 else None
     if use:
-        if use[1].endswith("%"):
-            book.add("gpu_identity_utilization_ratio", int(use[1][:-1]) / 100, subject)
         mode = smi_fields.compute_mode(use[2])
         if mode:
             book.add("gpu_identity_compute_mode", mode, subject)

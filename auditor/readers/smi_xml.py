@@ -80,5 +80,7 @@ def _gpu(book: Book, element: Element, index: int, line: int) -> None:
                 smi_fields.note(book, known, value, subject, line)
                 break
     processes = element.find("processes")
-    if processes is not None:
+    if processes is None:
+        book.drop("gpu_identity_memory_used_bytes", subject)  # who uses it is not said
+    else:
         book.add("gpu_identity_processes_total", len(processes.findall("process_info")), subject)

@@ -62,25 +62,30 @@ class Expected:
         return (found.value, False) if found else None
 
     def text(self, metric: str, conditions: Mapping[str, Condition]) -> str:
-        """The level in words: `≥ 668 TFLOPS`."""
+        """The level in words: `668 TFLOPS`, `at most 80 °C`."""
         level = self.level(metric, conditions)
         if level is None:
             return ""
-        return f"{'≤' if level[1] else '≥'} {reading_text(metric, level[0])}"
+        return f"{'at most ' if level[1] else ''}{reading_text(metric, level[0])}"
 
-    def missed(self, metric: str, conditions: Mapping[str, Condition], value: float) -> bool:
-        """Whether a figure lies beyond its level by more than the margin its rule gives it."""
+    def stands(self, metric: str, conditions: Mapping[str, Condition], value: float) -> tuple[bool, float] | None:
+        """(whether a figure is good enough, its distance from the level as a ratio); None without a level.
+
+        Good enough is what the rule of this figure lets pass: the level less the rule's margin.
+        """
         level = self.level(metric, conditions)
         if level is None:
-            return False
+            return None
         lines = self._policy.lines
-        margin = {
-            "matmul": lines.achievable_margin.value,
-            "memory": lines.achievable_margin.value,
-            "collectives": 0.0 if "algbw" in metric else lines.collective_margin.value,
-            "host": lines.host_copy_margin.value,
-        }.get(metric.split("_")[0], 0.0)
-        return value > level[0] if level[1] else value < level[0] * (1 - margin)
+        margins = {
+            "matmul_sustained_flops_per_second": lines.achievable_margin.value,
+            "memory_bandwidth_bytes_per_second": lines.achievable_margin.value,
+            "collectives_busbw_bytes_per_second": lines.collective_margin.value,
+            "host_copy_bytes_per_second": lines.host_copy_margin.value,
+        }
+        distance = value / level[0] - 1 if level[0] else 0.0
+        good = value <= level[0] if level[1] else value >= level[0] * (1 - margins.get(metric, 0.0))
+        return good, distance
 
     def _published(
         self, metric: str, conditions: Mapping[str, Condition], model: Model

@@ -81,7 +81,11 @@ class SshStream:
             self._channel.settimeout(max(0.0, min(0.05, end - time.monotonic())))
             try:
                 data: bytes = self._channel.recv(_BLOCK)
-                return data or None
+                if data:
+                    return data
+                while rest := self._channel.recv_stderr(_BLOCK):
+                    _keep(self.noise, rest)
+                return None
             except TimeoutError:
                 if time.monotonic() >= end:
                     return b""

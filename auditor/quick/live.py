@@ -20,7 +20,11 @@ from auditor.report.units import reading_text
 _BARS = "▁▂▃▄▅▆▇█"
 _CHART = 48
 _FRESH_SECONDS = 0.12
-_CHARTS = (("temperature", "thermal_gpu_celsius"), ("power", "thermal_watts"), ("SM clock", "clock_hertz"))
+_CHARTS = (  # name, a metric of the same unit, the least span that fills the chart's height
+    ("temperature", "thermal_gpu_celsius", 8.0),
+    ("power", "thermal_watts", 60.0),
+    ("SM clock", "clock_hertz", 2e8),
+)
 
 
 class LiveScreen:
@@ -75,8 +79,11 @@ class LiveScreen:
                     self._rows.setdefault(found, figures.row(reading)).take(reading)
             case Sample():
                 self._sample(event)
-            case Closed():
+            case Closed(state=state):
                 self._closed, self._running = event, None
+                self._percent = 100.0 if state.phase == "done" else self._percent
+                if state.reason:
+                    self._step = f"{state.reason.replace('_', ' ')}: {state.detail or ''}"
         self.tick()
 
     def tick(self) -> None:
@@ -111,14 +118,20 @@ class LiveScreen:
             table.add_column(name, justify="right" if name == "±" else "left", no_wrap=True)
         for row in list(self._rows.values())[-room:]:
             level = self._expected.text(row.metric, row.conditions)
-            worst = row.worst()
-            missed = worst is not None and bool(level) and self._expected.missed(row.metric, row.conditions, worst)
-            mark = Text("" if not level else "▼ below" if missed else "✔", style="bold red" if missed else "green")
-            if missed and level.startswith("≤"):
-                mark = Text("▲ above", style="bold red")
             spread = f"{row.spread:.1%}" if row.spread is not None else ""
-            table.add_row(Text(row.words), Text(row.value()), Text(spread, style="dim"), Text(level, style="dim"), mark)
+            dim = "dim"
+            table.add_row(Text(row.words), Text(row.value()), Text(spread, dim), Text(level, dim), self._mark(row))
         return table
+
+    def _mark(self, row: Row) -> Text:
+        """Whether the figure is good enough, and how far it lies from what was expected."""
+        middle = row.middle()
+        stands = self._expected.stands(row.metric, row.conditions, middle) if middle is not None else None
+        if stands is None:
+            return Text("")
+        good, distance = stands
+        sign = "✔" if good else "▼" if distance < 0 else "▲"
+        return Text(f"{sign} {distance:+.0%}", style="green" if good else "bold red")
 
     def _sample(self, sample: Sample) -> None:
         """A second of one GPU; the chart shows the hottest, the sum of the power, the slowest clock."""
@@ -137,12 +150,12 @@ class LiveScreen:
 
     def _charts(self) -> list[RenderableType]:
         out: list[RenderableType] = []
-        for name, metric in _CHARTS:
+        for name, metric, span in _CHARTS:
             values = list(self._seconds.get(name, ()))
             if values:
                 line = Text(f"  {name:<12}", style="dim")
                 line.append(f"{reading_text(metric, values[-1]):>10}  ", style="default")
-                line.append(sparks(values), style="cyan")
+                line.append(sparks(values, span), style="cyan")
                 line.append(
                     f"  {reading_text(metric, min(values))} to {reading_text(metric, max(values))}", style="dim"
                 )
@@ -150,10 +163,8 @@ class LiveScreen:
         return out
 
 
-def sparks(values: list[float]) -> str:
-    """The values as a row of bars between their own lowest and highest."""
-    low, high = min(values), max(values)
-    span = high - low
-    if span <= 0:
-        return _BARS[0] * len(values)
+def sparks(values: list[float], least: float) -> str:
+    """The values as a row of bars between their lowest and highest; less than `least` between them stays low."""
+    low = min(values)
+    span = max(max(values) - low, least)
     return "".join(_BARS[min(7, int((value - low) / span * 8))] for value in values)

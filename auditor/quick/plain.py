@@ -48,7 +48,12 @@ class PlainScreen:
                     if row.value():
                         spread = f" ±{reading.spread:.1%}" if reading.spread is not None else ""
                         level = known.text(reading.metric, reading.conditions)
-                        against = f", expected {level}" if level else ""
+                        middle = row.middle()
+                        stands = (
+                            known.stands(reading.metric, reading.conditions, middle) if middle is not None else None
+                        )
+                        below = " (not good enough)" if stands and not stands[0] else ""
+                        against = f", expected {level}{below}" if level else ""
                         where = "" if reading.subject == "server" else f"{reading.subject} "
                         say(f"{where}{row.words}: {row.value()}{spread}{against}")
             case Sample(server=server, subject=subject):

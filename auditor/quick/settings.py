@@ -56,8 +56,8 @@ def of(target: Target, *, key: Path | None, jump: str | None, config: Path | Non
     except subprocess.TimeoutExpired:
         raise UserError(f"`ssh -G {target.host}` did not end: does your ssh_config run a program?") from None
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["no reason given"]
-        raise UserError(f"your ssh does not accept its configuration for {target.host}: {show(lines[-1])}")
+        said = "; ".join(done.stderr.strip().splitlines()) or "no reason given"
+        raise UserError(f"your ssh does not accept its configuration for {target.host}: {show(said)}")
     return _read(done.stdout, target, key)
 
 

@@ -2,6 +2,8 @@
 
 The `Data` line of an SXid belongs to the event before it. A GPU can be lost without the word Xid, over three lines.
 Lines below `# lines below: during the audit` (the probe's own mark) came while it worked; all else is history.
+One fault prints dozens of lines (Xid 94 once a channel): the same number of the same device within one minute is
+one event.
 """
 
 from __future__ import annotations
@@ -29,6 +31,10 @@ WITHIN = re.compile(r"NVRM: |SXid \(PCI")
 MARK = "# lines below: during the audit"
 _STAMPED = re.compile(rf"[ \t]*+{_STAMP}")
 _LONGEST = 4096
+_MINUTE = re.compile(
+    r"\[[ \t]*(?P<seconds>\d{1,9})\.\d{3,9}\]|^\d{1,3},\d+,(?P<micro>\d+),"
+    r"|(?P<clock>(?:\d{4}-\d\d-\d\dT|[A-Z][a-z]{2} [ \d]\d )\d\d:\d\d)"
+)
 _ADDRESS = r"(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?)"
 _XID = re.compile(rf"\bXid \({_ADDRESS}\): *(\d{{1,4}}), *(.*)$")
 _SXID = re.compile(rf"\bSXid \({_ADDRESS}\): *(\d{{4,6}}), *(Non-fatal|Fatal|Data)?", re.I)
@@ -72,6 +78,13 @@ def read(text: str) -> Parsed:
     """Events counted by GPU (or switch), number and time; one line kept of each that has no number."""
     book = Book(KIND, TOOL)
     counts: Counter[tuple[str, str, tuple[tuple[str, Condition], ...]]] = Counter()
+    seen: set[tuple[object, ...]] = set()
+
+    def count(line: str, metric: str, subject: str, device: str, conditions: tuple[tuple[str, Condition], ...]) -> None:
+        event = (metric, device, conditions, _minute(line))
+        counts[metric, subject, conditions] += event not in seen
+        seen.add(event)
+
     actions: dict[tuple[str, str], str] = {}
     when, lost, stamped = "history", None, bool(BEGINS.search(text))
     for number, line in enumerate(text.split("\n"), 1):
@@ -90,12 +103,12 @@ def read(text: str) -> Parsed:
                 word = _recovery(action[1]) if action else None
                 if isinstance(word, str):
                     actions[subject, when] = word
-            counts["kernel_log_xid_total", subject, tuple(with_.items())] += 1
+            count(line, "kernel_log_xid_total", subject, subject, tuple(with_.items()))
         elif sxid:
             if (sxid[3] or "").lower() in ("fatal", "non-fatal"):
                 fatal = sxid[3].lower() == "fatal"
                 key: tuple[tuple[str, Condition], ...] = (("sxid", int(sxid[2])), ("fatal", fatal), ("when", when))
-                counts["kernel_log_sxid_total", "server", key] += 1
+                count(line, "kernel_log_sxid_total", "server", sxid[1], key)
         elif off := _OFF_BUS.search(line):
             address = off[1] or off[2]
             book.add(
@@ -116,6 +129,16 @@ def read(text: str) -> Parsed:
             with_["action"] = actions[subject, str(with_["when"])]
         book.add(metric, total, subject, **with_)
     return book.parsed()
+
+
+def _minute(line: str) -> str:
+    """The minute a line was written in; lines without a stamp are of one minute."""
+    stamp = _MINUTE.search(line)
+    if stamp is None:
+        return ""
+    if stamp["clock"]:
+        return stamp["clock"]
+    return str(int(stamp["seconds"]) // 60 if stamp["seconds"] else int(stamp["micro"]) // 60_000_000)
 
 
 def _conditions(xid: re.Match[str], when: str) -> dict[str, Condition]:

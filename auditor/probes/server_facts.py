@@ -6,7 +6,6 @@ stands with its family, so that two that are independent can be told from two th
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import re
@@ -15,7 +14,7 @@ from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 from auditor.records import Reading, Value
 
-from .engine import cgroup, container, cpuid, programs, tree
+from .engine import cgroup, container, cpuid, programs, torch_files, tree
 from .engine.nvml import NvmlRefusal
 
 KEY = "server_facts"
@@ -228,22 +227,11 @@ def _nvidia_smi(root: str, path: str) -> str:
 
 def interpreter() -> Iterator[Fact]:
     """The Python that measures, and its torch: read from its files, so that nothing is imported here."""
-    version, cuda = torch_build()
+    version, cuda = torch_files.build()
     if version is not None:
         yield "torch_version", version, "measured", {}
         yield "torch_cuda_version", cuda, "measured", {}
     yield "interpreter", "%s %s" % (sys.executable, platform.python_version()), "measured", {}
-
-
-def torch_build() -> Tuple[Optional[str], Optional[str]]:
-    """Version and CUDA of the torch this interpreter would import."""
-    spec = importlib.util.find_spec("torch")
-    if spec is None or spec.origin is None:
-        return None, None
-    told = tree.text(os.path.dirname(spec.origin), "version.py") or ""
-    version = re.search(r"^__version__\s*=\s*['\"]([^'\"]+)", told, re.M)
-    cuda = re.search(r"^cuda(?::[^=]*)?\s*=\s*['\"]([^'\"]+)", told, re.M)
-    return (version[1] if version else "unknown"), (cuda[1] if cuda else None)
 
 
 def counts(context: Any, root: str) -> Iterator[Fact]:

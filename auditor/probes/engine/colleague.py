@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Dict, Iterable, List, Optional
+from typing import Dict, List, Optional
 
 import auditor
 
@@ -52,6 +52,8 @@ class Colleague:
             pass_fds=(theirs.fileno(),),
             start_new_session=True,
         )
+        gone = process_tree.Entry(self.process.pid, -1, os.getpid(), "Z", "")
+        self._identity = process_tree.entry(self.process.pid) or gone
         theirs.close()
         os.close(write)
         ours.setblocking(False)
@@ -128,7 +130,12 @@ class Colleague:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
 
-    def end(self, ours: Iterable[int]) -> List[process_tree.Entry]:
+    def kill(self) -> None:
+        """Without waiting for anything."""
+        if self.process.poll() is None:
+            self.process.kill()
+
+    def end(self, ours: Dict[int, str]) -> List[process_tree.Entry]:
         """Kill it and everything it started; what would not die is named and left."""
         if self._open:
             self._open = False
@@ -136,8 +143,7 @@ class Colleague:
             while self._more() and self.listen():
                 pass
             os.close(self.noise)
-        root = None if self.died() else self.pid
-        left = process_tree.end(root, self.word, ours)
+        left = process_tree.end(self._identity, self.word, ours)
         self.stuck = any(process.pid == self.pid for process in left)
         if not self.stuck:
             self.process.wait(timeout=5.0)

@@ -69,11 +69,13 @@ class Crew:
     def dismiss(self, colleague: Colleague) -> None:
         """End one with everything it started."""
         self._gone.add(colleague.name)
-        self.stuck += colleague.end(self.pids)
         self._members.pop(colleague.name, None)
+        self.stuck += colleague.end({other.pid: other.word for other in self._members.values()})
 
     def dismiss_all(self) -> None:
-        """End all, then whatever else became ours."""
+        """End all at once (a CUDA context takes its time to go), then whatever else became ours."""
+        for colleague in self._members.values():
+            colleague.kill()
         for colleague in list(self._members.values()):
             self.dismiss(colleague)
         process_tree.end_orphans()

@@ -6,8 +6,7 @@ processes) leaves room for doubt: only the watcher of time slices runs.
 
 from __future__ import annotations
 
-import os
-from typing import Any, Dict, Iterable, List, Optional, Set
+from typing import Any, Dict, List, Optional, Set
 
 MEMORY_BYTES = 1 << 30
 """The driver keeps up to 0.6 GiB with persistence on (evidence, shared-gpu); a tenant's context and data are more."""
@@ -16,28 +15,10 @@ LEAST_SAMPLES = 4
 """At two a second: load over two seconds. One sample after the driver woke the GPU proves nothing."""
 
 
-def owner(usage: Dict[str, Any], ours: Iterable[int] = ()) -> Optional[str]:
-    """The first process that is not ours, as text."""
-    mine = set(ours)
-    for process in usage.get("processes") or []:
-        if process["pid"] not in mine:
-            return describe(process)
-    return None
-
-
-def strangers(before: Set[int], processes: List[Dict[str, Any]], ours: Set[int], expected: int) -> Optional[str]:
-    """A process that came while we measure.
-
-    Where the driver's numbers are ours (`ours` appear among them) every other one is a stranger. In a container of
-    its own numbers none of ours appears: then a new number beyond the `expected` count of our own processes is one.
-    """
-    listed = {process["pid"] for process in processes}
-    if listed & ours:
-        found = listed - ours
-    else:
-        new = listed - before
-        found = set(sorted(new)[: max(0, len(listed) - expected)])
-    return next((describe(process) for process in processes if process["pid"] in found), None)
+def owner(look: Dict[str, Any]) -> Optional[str]:
+    """The first process on a GPU before any of ours was there, as text."""
+    processes = look.get("processes") or []
+    return describe(processes[0]) if processes else None
 
 
 def hidden(memory: Optional[float], loads: List[float]) -> Optional[str]:
@@ -51,6 +32,33 @@ def hidden(memory: Optional[float], loads: List[float]) -> Optional[str]:
     return None
 
 
+class Tenants:
+    """Who came to one GPU since we work there.
+
+    Where the driver's process numbers are ours, every number that never was ours is a stranger. In a container with
+    numbers of its own none of ours appears: then it takes more processes than ours, in two looks running, since one
+    of ours may be on its way out.
+    """
+
+    def __init__(self) -> None:
+        self._ours: Set[int] = set()
+        self._known: Set[int] = set()
+        self._surplus = 0
+
+    def look(self, processes: Optional[List[Dict[str, Any]]], ours: Set[int], contexts: int) -> Optional[str]:
+        """The stranger as text. `ours` are our processes now, `contexts` how many of them may be on this GPU."""
+        self._ours |= ours
+        listed = {process["pid"] for process in processes or ()}
+        if listed & self._ours:
+            strangers = listed - self._ours
+        else:
+            self._surplus = self._surplus + 1 if len(listed) > contexts else 0
+            strangers = (listed - self._known or listed) if self._surplus > 1 else set()
+            if not self._surplus:
+                self._known = listed
+        return next((describe(process) for process in processes or () if process["pid"] in strangers), None)
+
+
 def describe(process: Dict[str, Any]) -> str:
     """`python3 (pid 4711, 12.3 GiB)`; the name only where /proc shows it."""
     try:
@@ -60,10 +68,3 @@ def describe(process: Dict[str, Any]) -> str:
         name = "a process"
     size = ", %.1f GiB" % (process["bytes"] / 2**30) if process.get("bytes") else ""
     return "%s (pid %d%s)" % (name, process["pid"], size)
-
-
-def own_pids(root: int) -> Set[int]:
-    """This process and all below it."""
-    from . import process_tree
-
-    return {root} | {process.pid for process in process_tree.descendants(root)} | {os.getpid()}

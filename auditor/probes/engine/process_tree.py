@@ -57,35 +57,33 @@ def descendants(root: int, processes: Optional[Dict[int, Entry]] = None) -> List
     return [processes[pid] for pid in below - {root} if pid in processes and processes[pid].state != "Z"]
 
 
-def marked(word: str, processes: Optional[Dict[int, Entry]] = None) -> List[Entry]:
-    """Live processes with our word in their environment. One in uninterruptible sleep could hang its reader."""
-    wanted = ("%s=%s" % (MARK, word)).encode()
-    found = []
-    for process in (everything() if processes is None else processes).values():
-        if process.pid == os.getpid() or process.state in ("D", "Z"):
-            continue
-        try:
-            with open("/proc/%d/environ" % process.pid, "rb") as file:
-                words = file.read().split(b"\0")
-        except OSError:
-            continue
-        if wanted in words:
-            found.append(process)
-    return found
+def mark(process: Entry) -> Optional[str]:
+    """The word of ours in a process's environment. One in uninterruptible sleep could hang its reader: not asked."""
+    if process.state in ("D", "Z"):
+        return None
+    try:
+        with open("/proc/%d/environ" % process.pid, "rb") as file:
+            words = file.read().split(b"\0")
+    except OSError:
+        return None
+    start = ("%s=" % MARK).encode()
+    return next((os.fsdecode(word[len(start) :]) for word in words if word.startswith(start)), None)
 
 
-def end(root: Optional[int], word: str, ours: Iterable[int] = (), limit: float = 3.0) -> List[Entry]:
-    """Kill `root`, all below it and all that carry `word`; returns what would not die within `limit` seconds.
+def end(root: Entry, word: str, ours: Dict[int, str], limit: float = 3.0) -> List[Entry]:
+    """Kill `root`, all below it, and what it left behind; returns what would not die within `limit` seconds.
 
-    `ours` are the pids that somebody else waits for.
+    What a dead process leaves becomes our child (`adopt_orphans`), or init's where the kernel does not allow that:
+    both are found, the second by `word` in the environment. `ours` are the other processes we started, with their
+    words: they and their own orphans stay.
     """
     until = time.monotonic() + limit
     known: Dict[int, Entry] = {}
     while True:
         processes = everything()
-        found = marked(word, processes)
-        if root is not None and root in processes:
-            found += [processes[root], *descendants(root, processes)]
+        found = _orphans(processes, word, root.pid, ours)
+        if _same(root, processes.get(root.pid)):  # else its number may be another's by now
+            found += [root, *descendants(root.pid, processes)]
         for process in found:
             known.setdefault(process.pid, process)
         alive = [process for process in known.values() if _same(process, processes.get(process.pid))]
@@ -93,8 +91,21 @@ def end(root: Optional[int], word: str, ours: Iterable[int] = (), limit: float =
             return alive
         for process in alive:
             _kill(process)
-        reap(ours)
+        reap({root.pid, *ours})
         time.sleep(0.01)
+
+
+def _orphans(processes: Dict[int, Entry], word: str, root: int, ours: Dict[int, str]) -> List[Entry]:
+    found = []
+    for process in processes.values():
+        if process.pid == os.getpid() or process.pid == root or process.pid in ours or process.parent == 2:
+            continue
+        adopted = process.parent == os.getpid()
+        if adopted or process.parent == 1:
+            of = mark(process)
+            if of == word or (adopted and of not in ours.values()):
+                found.append(process)
+    return found
 
 
 def reap(ours: Iterable[int]) -> None:

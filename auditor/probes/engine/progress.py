@@ -44,9 +44,9 @@ class Progress:
             except OSError:
                 self._speaks = False  # nobody listens any more; the record counts
 
-    def step(self, step: str, percent: float) -> None:
-        """Where the audit is."""
-        self._status.update(step=step, percent=int(percent))
+    def step(self, step: Optional[str], percent: float) -> None:
+        """Where the audit is; without a name, how far the same step has got."""
+        self._status.update(step=step or self._status["step"], percent=int(percent))
         self.write()
 
     def figure(self, metric: str, value: Any) -> None:

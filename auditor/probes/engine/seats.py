@@ -13,6 +13,7 @@ from .gpu_facts import GpuFacts
 
 READY_SECONDS = 180.0
 """Importing torch takes 3-5 s; from a network disk it has been seen to take a minute."""
+_MOST_FALSE_STARTS = 2
 
 
 @dataclass
@@ -21,22 +22,31 @@ class Seat:
 
     name: str
     subject: str
+    device: str
     rank: int = 0
     gpu: Optional[GpuFacts] = None
     environment: Dict[str, str] = field(default_factory=dict)
     barred: Optional[str] = None
+    barred_status: str = "skipped"
     only: Optional[str] = None
     colleague: Optional[Colleague] = None
     pending: int = 0
-    problem: Optional[str] = None
-    problem_kind: str = "failed"
+    asked: float = 0.0
     torch: bool = False
+    problem: Optional[str] = None
+    problem_status: str = "failed"
     served: int = 0
+    false_starts: int = 0
 
     @property
     def ready(self) -> bool:
         """Whether somebody sits here who can start at once."""
         return self.colleague is not None and self.pending == 0
+
+    @property
+    def late(self) -> bool:
+        """Whether torch takes too long."""
+        return self.pending > 0 and time.monotonic() - self.asked > READY_SECONDS
 
     def bars(self, key: str) -> Optional[str]:
         """Why this probe may not run here."""
@@ -46,23 +56,24 @@ class Seat:
 class Seats:
     """Fills seats and keeps them filled."""
 
-    def __init__(self, crew: Crew, device: str, gpus: List[GpuFacts]) -> None:
-        self._crew, self._device = crew, device
-        self.server = Seat("server", "server", environment={})
-        usable = [gpu for gpu in gpus if gpu.fault is None]
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self.server = Seat("server", "server", "cpu")
+        self.pair = Seat("pair", "server", "cuda")
+        self.gpus: List[Seat] = []
+        self.all: List[Seat] = []
+
+    def furnish(self, device: str, gpus: List[GpuFacts]) -> None:
+        """Once it is known what there is: one seat for each GPU, or two on a CPU for what needs two."""
         if device == "cuda":
-            self.gpus = [
-                Seat(gpu.subject, gpu.subject, rank, gpu, _seeing([gpu.visible or gpu.uuid]))
-                for rank, gpu in enumerate(usable)
-            ]
-            for gpu in gpus:
-                if gpu.fault is not None:
-                    self.gpus.append(Seat(gpu.subject, gpu.subject, 0, gpu, barred="the driver says %s" % gpu.fault))
-            self.all = self.gpus
+            self.all = self.gpus = [Seat(gpu.subject, gpu.subject, device, rank, gpu) for rank, gpu in enumerate(gpus)]
+            for seat in self.gpus:
+                seat.environment = _seeing([seat])
+                if seat.gpu is not None and seat.gpu.fault is not None:
+                    seat.barred, seat.barred_status = "the driver says %s" % seat.gpu.fault, "failed"
         else:
-            self.gpus = [Seat("cpu", "server", environment=_without_gpus())]
-            self.all = [*self.gpus, Seat("cpu1", "server", rank=1, environment=_without_gpus())]
-        self.pair = Seat("pair", "server", environment={})
+            self.gpus = [Seat("cpu", "server", device, environment=_seeing([]))]
+            self.all = [*self.gpus, Seat("cpu1", "server", device, rank=1, environment=_seeing([]))]
 
     @property
     def everyone(self) -> List[Seat]:
@@ -71,9 +82,8 @@ class Seats:
 
     def of(self, scope: str) -> List[Seat]:
         """The seats a probe of this scope runs at."""
-        if scope == "pair":
-            free = [seat.gpu for seat in self.gpus if seat.gpu is not None and seat.barred is None]
-            self.pair.environment = _seeing([gpu.visible or gpu.uuid for gpu in free])
+        if scope == "pair" and self.pair.colleague is None:
+            self.pair.environment = _seeing([seat for seat in self.gpus if seat.barred is None])
         return {"server": [self.server], "gpu": self.gpus, "all": self.all, "pair": [self.pair]}[scope]
 
     def fill(self, seat: Seat, torch: bool) -> None:
@@ -84,32 +94,47 @@ class Seats:
             seat.colleague = self._crew.hire(name, "worker", seat.environment)
             seat.pending, seat.torch, seat.problem = 0, False, None
         if torch and not seat.torch:
-            seat.pending, seat.torch = seat.pending + 1, True
-            device = self._device if seat.gpu is not None or seat is self.pair else "cpu"
-            seat.colleague.send({"do": "prepare", "device": device})
+            seat.pending, seat.torch, seat.asked = seat.pending + 1, True, time.monotonic()
+            seat.colleague.send({"do": "prepare", "device": seat.device})
 
     def empty(self, seat: Seat) -> None:
         """End who sits here, with all that was started."""
         if seat.colleague is not None:
-            self._crew.dismiss(seat.colleague)
-            seat.colleague = None
+            colleague, seat.colleague, seat.pending = seat.colleague, None, 0
+            self._crew.dismiss(colleague)
+
+    def empty_pair_unless_running(self, running: bool) -> None:
+        """The process that sees all GPUs sees too many now."""
+        if not running:
+            self.empty(self.pair)
 
     def find(self, colleague: Colleague) -> Optional[Seat]:
         """Whose seat it is."""
         return next((seat for seat in self.everyone if seat.colleague is colleague), None)
 
-    @staticmethod
-    def late(seat: Seat) -> bool:
-        """Whether it takes too long to get ready."""
-        return seat.colleague is not None and time.monotonic() - seat.colleague.started > READY_SECONDS
+    def prepared(self, seat: Seat, problem: Optional[str], status: str) -> None:
+        """What came of fetching torch."""
+        seat.pending -= 1
+        seat.problem, seat.problem_status = problem, status
+        seat.false_starts = 0 if problem is None else seat.false_starts
+
+    def false_start(self, seat: Seat, problem: str, status: str) -> None:
+        """Who sat here died or hung while starting; after the second time nobody is sent any more."""
+        self.empty(seat)
+        seat.problem, seat.problem_status = problem, status
+        seat.false_starts += 1
+        if seat.false_starts >= _MOST_FALSE_STARTS:
+            seat.barred, seat.barred_status = problem, status
+
+    @property
+    def gpu_processes(self) -> int:
+        """How many processes of ours may be on one GPU: its worker, and the one that sees all."""
+        return 1 + (self.pair.colleague is not None)
 
 
-def _seeing(gpus: List[Optional[str]]) -> Dict[str, str]:
-    return {"CUDA_VISIBLE_DEVICES": ",".join(name for name in gpus if name)}
-
-
-def _without_gpus() -> Dict[str, str]:
-    return {"CUDA_VISIBLE_DEVICES": ""}
+def _seeing(seats: List[Seat]) -> Dict[str, str]:
+    names = [seat.gpu.visible or seat.gpu.uuid for seat in seats if seat.gpu is not None]
+    return {"CUDA_VISIBLE_DEVICES": ",".join(name for name in names if name)}
 
 
 def environment() -> Dict[str, str]:

@@ -26,6 +26,7 @@ class Part:
     cut: List[str] = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
     readings: int = 0
+    served: int = 0
 
     @property
     def running(self) -> bool:
@@ -48,7 +49,9 @@ class Task:
     def start(self, seats: List[Seat], subjects: List[str]) -> None:
         """The seats that run it, in order of index."""
         began = time.monotonic()
-        self.parts = {seat.name: Part(seat, subject, began) for seat, subject in zip(seats, subjects)}
+        self.parts = {
+            seat.name: Part(seat, subject, began, served=seat.served) for seat, subject in zip(seats, subjects)
+        }
         self.meeting = Meeting(list(self.parts))
 
     @property

@@ -23,6 +23,8 @@ _PCIE_TX, _PCIE_RX = 0, 1  # nvmlPcieUtilCounter_t
 _FIELD_MEMORY_TEMPERATURE, _FIELD_POWER_INSTANT = 82, 186
 _FIELD_NVLINK_TX, _FIELD_NVLINK_RX = 138, 139  # KiB; all links together
 _ALL_LINKS = 0xFFFFFFFF
+_THRESHOLD_SHUTDOWN = 0
+_FAULTS = ("gpu_lost", "reset_required")
 
 
 def list_gpus(nvml: Nvml) -> List[GpuFacts]:
@@ -68,8 +70,10 @@ class Usage:
         self._nvml = nvml
 
     def of(self, gpu: GpuFacts) -> Dict[str, Any]:
-        """Processes (None where they may not be listed), memory in use without the driver's own, load."""
+        """Processes (None where they may not be listed), memory in use without the driver's own, load, fault."""
         handle = self._nvml.handle(gpu)
+        alive = self._nvml.call("nvmlDeviceGetTemperature", handle, _TEMPERATURE_GPU)
+        fault = alive.word if isinstance(alive, NvmlRefusal) and alive.word in _FAULTS else None
         processes: Optional[List[Dict[str, Any]]] = []
         for kind in ("Compute", "Graphics", "MPSCompute"):
             rows = self._processes(handle, kind)
@@ -78,7 +82,12 @@ class Usage:
             elif kind == "Compute":
                 processes = None
         use = value(self._nvml.call("nvmlDeviceGetUtilizationRates", handle))
-        return {"processes": processes, "memory": self._memory(handle), "use": use.gpu / 100 if use else None}
+        return {
+            "processes": processes,
+            "memory": self._memory(handle),
+            "use": use.gpu / 100 if use else None,
+            "fault": fault,
+        }
 
     def _processes(self, handle: Any, kind: str) -> Optional[List[Any]]:
         for version in ("_v3", "_v2"):
@@ -87,12 +96,12 @@ class Usage:
                 return list(rows)
         return None
 
-    def _memory(self, handle: Any) -> Optional[float]:
+    def _memory(self, handle: Any) -> Optional[int]:
         version = self._nvml.constant("nvmlMemory_v2")
         for arguments in ([version] if version else []), []:
             memory = value(self._nvml.call("nvmlDeviceGetMemoryInfo", handle, *arguments))
             if memory is not None:
-                return float(memory.used)
+                return int(memory.used)
         return None
 
 
@@ -186,21 +195,28 @@ def _hertz(megahertz: Optional[int]) -> Optional[float]:
     return None if megahertz is None else megahertz * 1e6
 
 
+def _shutdown(nvml: Nvml, gpu: GpuFacts) -> Optional[int]:
+    """At how many degrees the GPU switches itself off."""
+    celsius = value(nvml.call("nvmlDeviceGetTemperatureThreshold", nvml.handle(gpu), _THRESHOLD_SHUTDOWN))
+    return None if celsius is None else int(celsius)
+
+
 def main(fileno: int) -> int:
     """List the GPUs, then sample and tell until the channel closes."""
     channel, nvml = Channel(fileno), Nvml()
     refusal = nvml.open()
-    gpus = list_gpus(nvml)
-    usage = Usage(nvml)
+    gpus, usage = list_gpus(nvml), Usage(nvml)
+    healthy = [gpu for gpu in gpus if gpu.fault is None]
     channel.send(
         {
             "say": "gpus",
             "refusal": None if refusal is None else refusal.word,
             "gpus": [gpu.wire() for gpu in gpus],
-            "usage": {str(gpu.index): usage.of(gpu) for gpu in gpus if gpu.fault is None},
+            "usage": {str(gpu.index): usage.of(gpu) for gpu in healthy},
+            "limits": {str(gpu.index): _shutdown(nvml, gpu) for gpu in healthy},
         }
     )
-    samplers = {gpu.index: Sampler(nvml, channel, gpu) for gpu in gpus if gpu.fault is None}
+    samplers = {gpu.index: Sampler(nvml, channel, gpu) for gpu in healthy}
     for sampler in samplers.values():
         sampler.start()
     while True:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import signal
 import sys
@@ -70,10 +72,20 @@ class Worker:
             return {"status": "failed", "reason": one_line(error)}
         finally:
             self.context = None
+            _give_memory_back()
         return {"status": "measured", "reason": None}
 
     def _tell(self, reading: Reading) -> None:
         self.channel.send({"say": "reading", "reading": reading_on_the_wire(reading)})
+
+
+def _give_memory_back() -> None:
+    """The next probe finds the GPU as empty as this one did."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        gc.collect()
+        with contextlib.suppress(RuntimeError):  # a broken context; its process is replaced
+            torch.cuda.empty_cache()
 
 
 def one_line(error: BaseException) -> str:

@@ -81,12 +81,14 @@ def desk(
         known=str(facts) if facts else None,
     )
     channel = Channel(theirs.detach())
-    yield Desk(Context(assignment, channel, Nvml(), Kernels()), said)
-    channel._socket.shutdown(socket.SHUT_RDWR)
-    listener.join(5)
-    ours.close()
-    channel._reader.close()
-    channel._socket.close()
+    try:
+        yield Desk(Context(assignment, channel, Nvml(), Kernels()), said)
+    finally:
+        channel._socket.shutdown(socket.SHUT_RDWR)
+        listener.join(5)
+        ours.close()
+        channel._reader.close()
+        channel._socket.close()
 
 
 def values(readings: list[Reading], metric: str, **conditions: Any) -> list[Any]:

@@ -127,6 +127,43 @@ def guest_signs(view: ServerView) -> Iterator[Sign]:
     if microcode is not None and str(microcode.value).lower() in ("0x1", "0xffffffff"):
         yield _sign(N_("placeholder microcode"), 1, microcode)
     yield from _by_driver(view)
+    if flag is None:  # CPUID did not speak: a topology matrix alone may still betray a virtual tree
+        yield from _by_matrix(view)
+
+
+def _by_matrix(view: ServerView) -> Iterator[Sign]:
+    """What no real machine prints: SYS inside one NUMA node, blank affinities, all GPUs of a big board on one node."""
+    cells = {r.subject: r for r in view.all("topology_path") if r.subject.count("gpu") == 2}
+    nodes = {gpu: r for gpu in view.gpus if (r := view.one("topology_numa_node", gpu)) is not None}
+    hidden = [r for r in view.unreadable if r.metric == "topology_numa_node" and r.subject in view.gpus]
+    blank = [r for r in view.all("topology_cpu_affinity") if r.value == "" and r.subject in view.gpus]
+    if blank and len(blank) == len(view.gpus):
+        yield _sign(N_("blank CPU affinity"), 2, blank[0])
+    for pair, cell in cells.items():
+        first, second = (nodes.get(gpu) for gpu in (view.members(pair) or ("", "")))
+        if cell.value == "SYS" and first is not None and second is not None and first.value == second.value:
+            yield _sign(N_("SYS inside one NUMA node"), 2, cell)
+            break
+    spread = [r for r in nodes.values() if isinstance(r.value, str) and re.fullmatch(r"\d+-\d+", r.value)]
+    if spread:
+        yield _sign(N_("GPU on several NUMA nodes"), 2, spread[0])
+    if len(view.gpus) >= 8 and len(cells) > 2 and all(cell.value == "PHB" for cell in cells.values()):
+        yield _sign(N_("eight GPUs below one host bridge"), 2, next(iter(cells.values())))
+    if meshed(view) and (len(hidden) == len(view.gpus) or one_node(view)):
+        yield _sign(N_("a board of two sockets on one NUMA node"), 2, (hidden or list(nodes.values()))[0])
+
+
+def meshed(view: ServerView) -> bool:
+    """Four or more GPUs that are all joined by NVLink: such boards sit in servers of two sockets."""
+    cells = [r for r in view.all("topology_path") if r.subject.count("gpu") == 2]
+    return len(view.gpus) >= 4 and bool(cells) and all(str(cell.value).startswith("NV") for cell in cells)
+
+
+def one_node(view: ServerView) -> bool:
+    """Eight GPUs or more that all name the same node and the same processors."""
+    nodes = {str(r.value) for gpu in view.gpus if (r := view.one("topology_numa_node", gpu)) is not None}
+    lists = {str(r.value) for gpu in view.gpus if (r := view.one("topology_cpu_affinity", gpu)) is not None}
+    return len(view.gpus) >= 8 and len(nodes) == 1 and len(lists) == 1
 
 
 def _dmi(view: ServerView) -> Iterator[Sign]:

@@ -87,7 +87,7 @@ def count_short(case: Case) -> Iterator[Finding]:
     }
     usable = [counts["server_facts_gpus_nvml_total"], counts["server_facts_gpus_cuda_total"]]
     values = [int(r.value) for r in usable if r is not None and isinstance(r.value, (int, float))]
-    if case.gpus:
+    if case.gpus and not case.text_only:  # a pasted excerpt shows some of the GPUs
         values.append(case.count)
     if not values or max(values) >= ordered:
         return

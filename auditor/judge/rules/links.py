@@ -61,8 +61,15 @@ def expects_nvlink(case: Case) -> Model | None:
     ordered = case.order.interconnect if case.order else None
     if ordered is not None:
         return model if ordered in _ORDERED_NVLINK else None
-    several = case.order.gpus > 1 if case.order else case.count > 1
+    # An excerpt about GPU 3 alone speaks of a server with several GPUs.
+    several = case.order.gpus > 1 if case.order else _shown(case) > 1
     return model if several and model.sxm else None
+
+
+def _shown(case: Case) -> int:
+    if not case.text_only or not case.gpus:
+        return case.count
+    return max(case.count, 1 + max(case.view.subjects[gpu].index or 0 for gpu in case.gpus))
 
 
 def split(case: Case) -> bool:

@@ -129,9 +129,14 @@ def ecc_off(case: Case) -> Iterator[Finding]:
     for gpu in case.gpus:
         model = case.identities[gpu].model
         ecc = case.view.one("gpu_identity_ecc_enabled", gpu, which="current")
-        if model is None or ecc is None or ecc.value is not False:
+        if ecc is None or ecc.value is not False:
             continue
-        if model.geforce or model.cooling.startswith("active") or model.ecc in ("none", "toggle_off_by_default"):
+        by_dcgm = ecc.source.endswith(("/dcgmi", "/dcgm"))  # DCGM tests data-centre cards, and this is its complaint
+        if model is None and not by_dcgm:
+            continue
+        if model and (
+            model.geforce or model.cooling.startswith("active") or model.ecc in ("none", "toggle_off_by_default")
+        ):
             continue
         yield case.finding(
             "ecc-off",
@@ -140,7 +145,7 @@ def ecc_off(case: Case) -> Iterator[Finding]:
             gpu,
             "evidence",
             "NVML reference: ECC mode; data-centre cards ship with it on",
-            {"model": model.name},
+            {"model": model.name if model else None},
             (ecc, case.view.one("gpu_identity_ecc_enabled", gpu, which="pending")),
         )
 

@@ -33,10 +33,10 @@ def p2p_disabled(case: Case) -> Iterator[Finding]:
     """GPUs that may not read each other's memory: by design on GeForce, a fault on boards with NVLink."""
     blocked = blocked_peers(case)
     model = case.model
-    if not blocked or case.count < 2 or model is None:
+    if not blocked or case.count < 2 or (model is None and not case.text_only):
         return
-    severity: Severity = "review" if model.sxm or any(mesh(case).bonded.values()) else "advice"
-    if model.geforce:
+    severity: Severity = "review" if model is None or model.sxm or any(mesh(case).bonded.values()) else "advice"
+    if model.geforce if model else {r.value for r in blocked} == {"gns"}:  # the word for GeForce by design
         severity = "info"
     refused = [r for r in case.view.all("topology_p2p_access") if r.value is False]
     yield case.finding(
@@ -49,7 +49,7 @@ def p2p_disabled(case: Case) -> Iterator[Finding]:
         {
             "pairs": len({r.subject for r in blocked}),
             "words": ", ".join(sorted({str(r.value) for r in blocked})),
-            "model": model.name,
+            "model": model.name if model else None,
         },
         (*blocked[:8], *refused[:4]),
     )
@@ -130,15 +130,19 @@ def across_numa(case: Case) -> Iterator[Finding]:
 @rule
 def nic_far(case: Case) -> Iterator[Finding]:
     """A GPU without a near network card while a sibling has one; guests show no real tree and are not judged."""
-    if case.machine.level not in _METAL:
+    unsaid = case.text_only and case.machine.level == "unknown"  # a matrix alone does not say what machine it is
+    if case.machine.level not in _METAL and not unsaid:
         return
     best: dict[str, Reading] = {}
     for cell in case.view.all("topology_path"):
         gpu, _, nic = cell.subject.partition("-")
-        if nic.startswith("nic") and (gpu not in best or _near(cell) > _near(best[gpu])):
+        if gpu.startswith("gpu") and nic.startswith("nic") and (gpu not in best or _near(cell) > _near(best[gpu])):
             best[gpu] = cell
     near = [gpu for gpu, cell in best.items() if cell.value in _NEAR]
     far = [gpu for gpu, cell in best.items() if cell.value in _FAR]
+    if not near:  # no switch at all: then the other socket is far
+        far = [gpu for gpu, cell in best.items() if cell.value == "SYS"]
+        near = [gpu for gpu in best if gpu not in far]
     if near and far:
         yield case.finding(
             "nic-far",

@@ -146,13 +146,20 @@ def api_remoting(case: Case) -> Iterator[Finding]:
 
 @rule
 def numa_hidden(case: Case) -> Iterator[Finding]:
-    """GPUs without a NUMA node: memory of two sockets is blended and nobody can pin to the near one."""
+    """GPUs without a NUMA node: memory of two sockets is blended and nobody can pin to the near one.
+
+    On a board of two sockets whose copies nobody measured (a pasted matrix) it is for review: the loss is open.
+    """
     hidden = [
         reading
         for gpu in case.gpus
         if (reading := case.view.one("gpu_identity_numa_node", gpu) or case.view.one("topology_numa_node", gpu))
         and reading.value == -1
     ]
+    hidden += [r for r in case.view.unreadable if r.metric == "topology_numa_node" and r.subject in case.gpus]
+    board = case.text_only and signs.meshed(case.view) and not case.view.has("host_copy_bytes_per_second")
+    if board and not hidden and signs.one_node(case.view):
+        hidden = [r for gpu in case.gpus if (r := case.view.one("topology_numa_node", gpu))]
     nodes = case.view.number("server_facts_numa_nodes_total")
     sockets = case.view.number("server_facts_sockets_total")
     if not hidden or (nodes == 1 and sockets == 1 and not _guest(case)):
@@ -160,7 +167,7 @@ def numa_hidden(case: Case) -> Iterator[Finding]:
     yield case.finding(
         "numa-hidden",
         "virtualized",
-        "advice",
+        "review" if board else "advice",
         "server",
         "evidence",
         "the GPU's NUMA node (sysfs)",

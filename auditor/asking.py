@@ -10,7 +10,7 @@ import resource
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleError
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
 from auditor import answers, no_module, ssh_trouble
@@ -30,7 +30,7 @@ class Asking(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         """One answer of the module, or the reason why it could not start."""
         self._bound_memory()
         given = {name: value for name, value in arguments.items() if value is not None}
-        result = self._execute_module(module_name="gpu_probe", module_args=given, task_vars=self.variables)
+        result = self._answered(given)
         if isinstance(result.get("probe"), dict):
             return answers.understand(result["probe"])
         said = f"{result.get('module_stdout', '')}\n{result.get('module_stderr', '')}"
@@ -44,6 +44,18 @@ class Asking(ActionBase):  # type: ignore[misc]  # Ansible ships no types
             self.variables["ansible_python_interpreter"] = cause.python
             return self.ask(**arguments)
         return Answer(reason=cause.reason, detail=cause.detail)
+
+    def _answered(self, given: dict[str, object]) -> dict[str, Any]:
+        call = {"module_name": "gpu_probe", "task_vars": self.variables}
+        try:
+            result: dict[str, Any] = self._execute_module(module_args=dict(given), **call)
+        except AnsibleConnectionFailure as error:
+            if "Data could not be sent" not in str(error):
+                raise
+            # ssh ended while the module was being sent to it, before it could say why: without load it does
+            self._low_level_execute_command("true")
+            result = self._execute_module(module_args=dict(given), **call)
+        return result
 
     def shown_key(self) -> ssh_trouble.HostKey | None:
         """The key the server shows, learned by one more connection that goes no further than needed."""

@@ -38,6 +38,8 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
     (r"Connection refused", "unreachable", "the connection was refused: no SSH server answers at this address"),
     (r"[Tt]imed out|No route to host|Network is unreachable", "unreachable",
      "it did not answer in time: is it running, and is the port open to you?"),
+    (r"Data could not be sent|Connection reset|Connection closed|Broken pipe", "unreachable",
+     "the connection broke off"),
     (r"Bad configuration option|no argument after keyword|Can't open user config file", "ssh_config",
      "the local ssh does not accept its configuration"),
     (r"sshpass|ssh-askpass", "login_refused", "a password is asked for: pass --ask-pass or use a key"),

@@ -41,7 +41,7 @@ def fleet_net() -> str:
 
 
 @pytest.fixture(scope="session")
-def _one_fleet(tmp_path_factory: pytest.TempPathFactory, fleet_net: str) -> Iterator[Fleet]:
+def whole_fleet(tmp_path_factory: pytest.TempPathFactory, fleet_net: str) -> Iterator[Fleet]:
     if reason := why_not():
         _unfit(reason)
     fleet = Fleet(_MACHINES, tmp_path_factory.mktemp("fleet") / "f", net=fleet_net, bind=torch_binds())
@@ -56,7 +56,7 @@ def _one_fleet(tmp_path_factory: pytest.TempPathFactory, fleet_net: str) -> Iter
 
 
 @pytest.fixture
-def fleet(_one_fleet: Fleet) -> Iterator[Fleet]:
+def fleet(whole_fleet: Fleet) -> Iterator[Fleet]:
     """Six machines with torch in /opt/venv, one fleet for the whole session, healed after each test."""
-    yield _one_fleet
-    _one_fleet.heal("*")
+    yield whole_fleet
+    whole_fleet.heal("*")

@@ -1,6 +1,7 @@
 # Copyright: the auditor's authors
 """Action: opens a run before any server is contacted, and at the end makes its report. Runs on the controller only.
 
+state: counted   fails with a sentence where the inventory has no server
 state: opened    checks every name, order and wish of the play's servers, makes the run folder, returns it
 state: reported  notes the end and runs `auditor report` on the folder
 """
@@ -31,7 +32,7 @@ FAILING = {"never": (), "reject": (1,), "review": (1,), "incomplete": (1, 3)}
 
 
 class ActionModule(ActionBase):
-    """One of the two states; never contacts a server."""
+    """One of its states; never contacts a server."""
 
     _requires_connection = False
     _VALID_ARGS = frozenset({"state", "folder"})
@@ -40,12 +41,20 @@ class ActionModule(ActionBase):
         """Dispatch; a sentence where a person has to act."""
         result, variables = super().run(tmp, task_vars), task_vars or {}
         try:
+            if self._task.args.get("state") == "counted":
+                return result | self._count(variables)
             if self._task.args.get("state") == "opened":
                 return result | self._open(variables)
             own = _audit_variables(variables["hostvars"][variables["inventory_hostname"]])
             return result | self._report(str(self._task.args.get("folder") or ""), wishes.read(own, "audit"))
         except UserError as error:
             raise AnsibleActionFail(str(error)) from None
+
+    def _count(self, variables: dict) -> dict:
+        if not variables["groups"]["all"]:
+            named = ", ".join(map(str, variables.get("ansible_inventory_sources") or ["(none given: -i INVENTORY)"]))
+            raise UserError(f"{named}: the inventory has no server. docs/inventories.md shows how to write one.")
+        return {"changed": False}
 
     def _open(self, variables: dict) -> dict:
         names = list(variables["ansible_play_hosts_all"])

@@ -39,6 +39,10 @@ class ActionModule(Asking):
         self._folder = Path(str(self._task.args.get("run") or ""))
         self._known = collect.state(self._folder, self._server) if self._folder.name else None
         state = str(self._task.args.get("state", "started"))
+        if self._folder.name and state != "given_up" and not collect.driven(self._folder):
+            raise AnsibleActionFail(
+                "the audit was ended, this worker outlived it"
+            )  # or it would clean up after a rerun
         try:
             ours = {name: value for name, value in self.variables.items() if name.startswith("audit_")}
             self._wishes = wishes.read(

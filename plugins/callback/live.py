@@ -39,7 +39,6 @@ class CallbackModule(CallbackBase):
         console = Console(file=sys.stdout, highlight=False)
         plain = not console.is_terminal or bool(os.environ.get("NO_COLOR"))
         self._board = Board(console, plain=plain)
-        self._plays = 0
 
     # what happens to one server --------------------------------------------------------------------------------
 
@@ -109,16 +108,6 @@ class CallbackModule(CallbackBase):
             board.say(_line(name, f"left behind: {show(problem)}", "bold red"))
 
     # the rest ---------------------------------------------------------------------------------------------------
-
-    def v2_playbook_on_play_start(self, play: object) -> None:
-        """Remembers how many plays began: only the first one must find servers."""
-        self._plays += 1
-
-    def v2_playbook_on_no_hosts_matched(self) -> None:
-        """Nothing to audit: said, because a silent success would be worse."""
-        if self._plays > 1:
-            return
-        self._board.say(Text("audit: the inventory has no server here (is --limit right?)", style="bold red"))
 
     def v2_playbook_on_stats(self, stats: object) -> None:
         """The end."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 import zipapp
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,7 +42,100 @@ class Done(NamedTuple):
         return (self.folder / "servers" / server / "record.json").read_bytes()
 
 
-Audit = Callable[..., Done]
+class Auditor(NamedTuple):
+    """Starts audits of one fleet with the stub probe and short patience; runs lie below `results`."""
+
+    fleet: Fleet
+    stub: Path
+    results: Path
+
+    def __call__(self, *words: str, env: dict[str, str] | None = None, **wishes: Any) -> Done:
+        """One playbook, to its end; see `command` for the words."""
+        done = subprocess.run(
+            self.command(*words, **wishes),
+            cwd=ROOT,
+            env=environment() | (env or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+        )
+        return Done(done.returncode, done.stdout, self.newest())
+
+    def start(self, *words: str, **wishes: Any) -> subprocess.Popen[str]:
+        """One audit that runs beside the test, in a process group of its own."""
+        return subprocess.Popen(
+            self.command(*words, **wishes),
+            cwd=ROOT,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def command(
+        self, *words: str, playbook: str = "audit.yml", inventory: Any = None, report: bool = False, **wishes: Any
+    ) -> list[str]:
+        """The command line; `wishes` become extra variables (None takes a default away), `inventory` may be several."""
+        quick = {
+            "audit_probe": str(self.stub),
+            "audit_results": str(self.results),
+            "audit_poll": 0.3,
+            "audit_silence": 2,
+            "ansible_ssh_timeout": 3,
+            "ansible_ssh_retries": 0,
+        }
+        variables = json.dumps({name: value for name, value in {**quick, **wishes}.items() if value is not None})
+        named = inventory if isinstance(inventory, list) else [inventory or self.fleet.inventory]
+        sources = [word for one in named for word in ("-i", str(one))]
+        rest = [] if report or "--check" in words else ["--skip-tags", "report"]
+        return ["ansible-playbook", playbook, *sources, "-e", variables, *rest, *words]
+
+    def newest(self) -> Path | None:
+        """The run folder that was opened last."""
+        found = sorted(self.results.glob("*/*/run.json"), key=lambda path: path.stat().st_mtime_ns)
+        return found[-1].parent if found else None
+
+
+def environment() -> dict[str, str]:
+    """The tests' own environment, with this virtual environment first and no colour."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+    return {**kept, "PATH": path, "NO_COLOR": "1", "COLUMNS": "200"}
+
+
+def behave(fleet: Fleet, server: str, manner: str | None = None, **more: Any) -> None:
+    """How the stub probe behaves on one server from now on; without words it is good again."""
+    path = fleet.root(server) / "opt/stub.json"
+    if manner is None and not more:
+        path.unlink(missing_ok=True)
+    else:
+        path.write_text(json.dumps({"manner": manner, **more}))
+
+
+def folders(fleet: Fleet, server: str) -> list[Path]:
+    """Our folders on a server."""
+    return list(fleet.root(server).glob("tmp/auditor-*"))
+
+
+def wait_for(what: Callable[[], Any], seconds: float = 30) -> Any:
+    """The first true answer of `what`; fails after `seconds`."""
+    limit = time.monotonic() + seconds
+    while not (answer := what()):
+        assert time.monotonic() < limit, "waited in vain"
+        time.sleep(0.05)
+    return answer
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """kill -9 of a controller; its workers have sessions of their own and must notice by themselves."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert process.stdout
+    process.stdout.close()
 
 
 @pytest.fixture(scope="session")
@@ -63,94 +157,19 @@ def real_probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
-    """Where this test's runs lie."""
-    return tmp_path / "results"
-
-
-def environment() -> dict[str, str]:
-    """The tests' own environment, with this virtual environment first and no colour."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("ANSIBLE_")}
-    return {**kept, "PATH": path, "NO_COLOR": "1", "COLUMNS": "200"}
-
-
-def newest(results: Path) -> Path | None:
-    """The run that was opened last."""
-    found = sorted(results.glob("*/*/run.json"), key=lambda p: p.stat().st_mtime_ns)
-    return found[-1].parent if found else None
+@pytest.fixture(scope="module")
+def storm(whole_fleet: Fleet, stub_probe: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Auditor]:
+    """An auditor for one audit that several tests look at; the fleet is healed when the module ends."""
+    whole_fleet.fault("*", "kick")  # connections that earlier tests left open have those tests' patience
+    yield Auditor(whole_fleet, stub_probe, tmp_path_factory.mktemp("storm") / "results")
+    whole_fleet.heal("*")
+    for server in whole_fleet.names:
+        behave(whole_fleet, server)
 
 
 @pytest.fixture
-def audit(fleet: Fleet, stub_probe: Path, results: Path) -> Audit:
-    """Runs a playbook over the fleet (or `inventory`) with the stub probe and short patience, and waits for its end."""
-
-    def run(
-        *words: str,
-        playbook: str = "audit.yml",
-        inventory: object = None,
-        env: dict[str, str] | None = None,
-        **wishes: Any,
-    ) -> Done:
-        done = subprocess.run(
-            command(fleet, stub_probe, results, *words, playbook=playbook, inventory=inventory, **wishes),
-            cwd=ROOT,
-            env={**environment(), **(env or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
-        )
-        return Done(done.returncode, done.stdout, newest(results))
-
-    return run
-
-
-def command(
-    fleet: Fleet,
-    stub: Path,
-    results: Path,
-    *words: str,
-    playbook: str = "audit.yml",
-    inventory: object = None,
-    **wishes: Any,
-) -> list[str]:
-    """The command line of one audit; `wishes` become extra variables."""
-    quick = {
-        "audit_probe": str(stub),
-        "audit_results": str(results),
-        "audit_poll": 0.3,
-        "audit_silence": 2,
-        "ansible_ssh_timeout": 3,
-        "ansible_ssh_retries": 0,
-    }
-    variables = json.dumps({name: value for name, value in {**quick, **wishes}.items() if value is not None})
-    named = inventory if isinstance(inventory, list) else [inventory or fleet.inventory]
-    sources = [word for one in named for word in ("-i", str(one))]
-    return ["ansible-playbook", playbook, *sources, "-e", variables, *words]
-
-
-@pytest.fixture
-def manner(fleet: Fleet) -> Any:
-    """`manner(server, "die", seconds=3)`: how the stub probe behaves on one server, until the test ends."""
-    planted = []
-
-    def plant(server: str, word: str | None = None, **more: Any) -> None:
-        path = fleet.root(server) / "opt/stub.json"
-        path.write_text(json.dumps({"manner": word, **more}))
-        planted.append(path)
-
-    yield plant
-    for path in planted:
-        path.unlink(missing_ok=True)
-
-
-def wait_for(what: Callable[[], Any], seconds: float = 30) -> Any:
-    """The first true answer of `what`; fails after `seconds`."""
-    limit = time.monotonic() + seconds
-    while not (answer := what()):
-        assert time.monotonic() < limit, "waited in vain"
-        time.sleep(0.05)
-    return answer
+def audit(fleet: Fleet, stub_probe: Path, tmp_path: Path) -> Iterator[Auditor]:
+    """An auditor for one test; afterwards every stub probe is good again."""
+    yield Auditor(fleet, stub_probe, tmp_path / "results")
+    for server in fleet.names:
+        behave(fleet, server)

@@ -81,6 +81,19 @@ class Lines(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     sign_strong: Line
     sign_total: Line
     tie: Line
+    correctable_remaps: Line
+    retired_pages: Line
+    pcie_replays: Line
+    pcie_replays_boot: Line
+    steal: Line
+    steal_window: Line
+    cpus_per_gpu: Line
+    training_memory: Line
+    training_scaling: Line
+    training_scaling_guest: Line
+    training_memory_use: Line
+    training_nvlink_use: Line
+    training_steady: Line
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

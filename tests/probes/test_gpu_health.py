@@ -2,59 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from auditor.probes import gpu_health
 from auditor.probes.engine import kernel_log
-from tests.nvml_double import Machine, Profile, build, edited, healthy, lost
+from tests.nvml_double import Profile, build, edited, healthy, lost
 
-ROOT = Path(__file__).parents[2]
-# Loaded in a process of its own, so that the real pynvml finds the double where a driver would be.
-_CHILD = """
-import json, sys
-from pathlib import Path
-from auditor.probes import gpu_health
-from auditor.probes.engine import kernel_log
-from auditor.probes.engine.context import reading_on_the_wire
-from auditor.probes.engine.gpu_facts import GpuFacts
-from tests.probes.desk import desk
-gpus = tuple(GpuFacts(**one) for one in json.loads(sys.argv[1]))
-with desk("gpu_health", Path(sys.argv[2]), device="cuda", gpus=gpus) as at:
-    rows = [reading_on_the_wire(r) for r in gpu_health.run(at.context)]
-    print(json.dumps(rows), flush=True)
-    sys.stdin.readline()
-    print(json.dumps([reading_on_the_wire(r) for r in gpu_health.finish(at.context)]), flush=True)
-print(json.dumps(at.said), flush=True)
-"""
-
-
-@dataclass(frozen=True)
-class Told:
-    """What the probe told at the start and at the end of an audit."""
-
-    before: list[dict[str, Any]]
-    after: list[dict[str, Any]]
-    said: list[dict[str, Any]]
-
-    def value(self, quantity: str, subject: str = "gpu0", **conditions: Any) -> Any:
-        """The one value under exactly these conditions; None when it was not told."""
-        rows = [
-            row["value"]
-            for row in self.before + self.after
-            if (row["metric"], row["subject"], row["with"]) == (f"gpu_health_{quantity}", subject, conditions)
-        ]
-        assert len(rows) <= 1, rows
-        return rows[0] if rows else None
+from .health_run import Told, told
 
 
 @pytest.fixture(scope="module")
@@ -70,25 +29,7 @@ def audit(tmp_path: Path, libraries: Path) -> Iterator[Callable[..., Told]]:
     """Runs the probe on one profile at the start and, where given, on another at the end."""
 
     def run(start: Profile, end: Profile | None = None, folder: Path = libraries) -> Told:
-        machine = Machine(tmp_path / "machine", folder, start)
-        gpus = [
-            {"index": index, "uuid": gpu["nvmlDeviceGetUUID"], "pci": gpu["nvmlDeviceGetPciInfo"]["busId"][4:].lower()}
-            for index, gpu in enumerate(start["gpus"])
-        ]
-        argv = [sys.executable, "-c", _CHILD, json.dumps(gpus), str(tmp_path)]
-        environment = {**os.environ, **machine.environment}
-        with subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment
-        ) as child:
-            assert child.stdin is not None and child.stdout is not None
-            before = child.stdout.readline()
-            if end is not None:
-                machine.change(end)
-            child.stdin.write("\n")
-            child.stdin.flush()
-            after, said = child.stdout.readline(), child.stdout.readline()
-        assert child.returncode == 0
-        return Told(json.loads(before), json.loads(after), json.loads(said))
+        return told(tmp_path, folder, start, end)
 
     yield run
 
@@ -99,43 +40,43 @@ LINKED = healthy("h200x8-nvswitch", 2)
 
 def test_a_healthy_gpu_tells_zeros_and_no_faults(audit: Callable[..., Told]) -> None:
     """Every counter that the driver has is there twice, as history and as a difference of nothing."""
-    told = audit(ONE)
-    assert told.value("ecc_errors_total", kind="uncorrected", counter="volatile", when="history") == 0
-    assert told.value("ecc_errors_total", kind="uncorrected", counter="volatile", when="audit") == 0
-    assert told.value("remap_pending") is False
-    assert told.value("remap_failure") is False
-    assert told.value("recovery_action") == "none"
-    assert told.value("repair_pending", what="channel") is False
-    assert told.value("repair_pending", what="unrepairable") is False
-    assert told.value("pcie_replays_total", when="audit") == 0
-    assert told.value("event_reason_seconds", reason="hw_power_brake", when="history") == 0
-    assert not [row for row in told.before + told.after if row["metric"] == "gpu_health_fault"]
+    run = audit(ONE)
+    assert run.value("ecc_errors_total", kind="uncorrected", counter="volatile", when="history") == 0
+    assert run.value("ecc_errors_total", kind="uncorrected", counter="volatile", when="audit") == 0
+    assert run.value("remap_pending") is False
+    assert run.value("remap_failure") is False
+    assert run.value("recovery_action") == "none"
+    assert run.value("repair_pending", what="channel") is False
+    assert run.value("repair_pending", what="unrepairable") is False
+    assert run.value("pcie_replays_total", when="audit") == 0
+    assert run.value("event_reason_seconds", reason="hw_power_brake", when="history") == 0
+    assert not [row for row in run.before + run.after if row["metric"] == "gpu_health_fault"]
 
 
 def test_what_is_not_supported_is_not_told(audit: Callable[..., Told]) -> None:
     """Retired pages do not exist since Ampere: no reading, and no zero in its place."""
-    told = audit(ONE)
-    assert not [row for row in told.before if "retired" in row["metric"]]
-    assert not [row for row in told.before if row["metric"] == "gpu_health_nvlink_errors_total"]
+    run = audit(ONE)
+    assert not [row for row in run.before if "retired" in row["metric"]]
+    assert not [row for row in run.before if row["metric"] == "gpu_health_nvlink_errors_total"]
 
 
 def test_differences_are_over_the_audit_and_history_is_what_stood_before(audit: Callable[..., Told]) -> None:
     """Three uncorrected errors from former tenants are history; one more while we worked is the audit's."""
     start = edited(ONE, 0, **{"nvmlDeviceGetTotalEccErrors[1,0]": 3, "nvmlDeviceGetPcieReplayCounter": 80})
     end = edited(ONE, 0, **{"nvmlDeviceGetTotalEccErrors[1,0]": 4, "nvmlDeviceGetPcieReplayCounter": 95})
-    told = audit(start, end)
-    assert told.value("ecc_errors_total", kind="uncorrected", counter="volatile", when="history") == 3
-    assert told.value("ecc_errors_total", kind="uncorrected", counter="volatile", when="audit") == 1
-    assert told.value("pcie_replays_total", when="history") == 80
-    assert told.value("pcie_replays_total", when="audit") == 15
+    run = audit(start, end)
+    assert run.value("ecc_errors_total", kind="uncorrected", counter="volatile", when="history") == 3
+    assert run.value("ecc_errors_total", kind="uncorrected", counter="volatile", when="audit") == 1
+    assert run.value("pcie_replays_total", when="history") == 80
+    assert run.value("pcie_replays_total", when="audit") == 15
 
 
 def test_a_counter_that_fell_counts_from_zero(audit: Callable[..., Told]) -> None:
     """A driver reload or a wrap in between: what stands now came since."""
-    told = audit(
+    run = audit(
         edited(ONE, 0, nvmlDeviceGetPcieReplayCounter=4294967290), edited(ONE, 0, nvmlDeviceGetPcieReplayCounter=6)
     )
-    assert told.value("pcie_replays_total", when="audit") == 6
+    assert run.value("pcie_replays_total", when="audit") == 6
 
 
 def test_remapping_retirement_and_repair(audit: Callable[..., Told]) -> None:
@@ -150,23 +91,23 @@ def test_remapping_retirement_and_repair(audit: Callable[..., Told]) -> None:
         nvmlDeviceGetSramEccErrorStatus=1,
         **{"nvmlDeviceGetRetiredPages[0]": [1, 2], "nvmlDeviceGetRetiredPages[1]": [5, 6, 7]},
     )
-    told = audit(sick)
-    assert told.value("remapped_rows_total", kind="corrected", when="history") == 2
-    assert told.value("remapped_rows_total", kind="uncorrected", when="history") == 4
-    assert (told.value("remap_pending"), told.value("remap_failure")) == (True, True)
-    assert told.value("retired_pages_total", cause="single_bit", when="history") == 2
-    assert told.value("retired_pages_total", cause="double_bit", when="history") == 3
-    assert told.value("retired_pending") is True
-    assert [told.value("repair_pending", what=what) for what in ("channel", "tpc", "unrepairable")] == [True] * 3
-    assert told.value("sram_threshold_exceeded") is True
+    run = audit(sick)
+    assert run.value("remapped_rows_total", kind="corrected", when="history") == 2
+    assert run.value("remapped_rows_total", kind="uncorrected", when="history") == 4
+    assert (run.value("remap_pending"), run.value("remap_failure")) == (True, True)
+    assert run.value("retired_pages_total", cause="single_bit", when="history") == 2
+    assert run.value("retired_pages_total", cause="double_bit", when="history") == 3
+    assert run.value("retired_pending") is True
+    assert [run.value("repair_pending", what=what) for what in ("channel", "tpc", "unrepairable")] == [True] * 3
+    assert run.value("sram_threshold_exceeded") is True
 
 
 def test_a_row_that_is_remapped_while_we_work_is_told_as_such(audit: Callable[..., Told]) -> None:
     """A flag that changes during the audit is told again, marked."""
-    told = audit(ONE, edited(ONE, 0, nvmlDeviceGetRemappedRows=[0, 1, 1, 0]))
-    assert told.value("remap_pending") is False
-    assert told.value("remap_pending", when="audit") is True
-    assert told.value("remapped_rows_total", kind="uncorrected", when="audit") == 1
+    run = audit(ONE, edited(ONE, 0, nvmlDeviceGetRemappedRows=[0, 1, 1, 0]))
+    assert run.value("remap_pending") is False
+    assert run.value("remap_pending", when="audit") is True
+    assert run.value("remapped_rows_total", kind="uncorrected", when="audit") == 1
 
 
 WORDS = [
@@ -193,45 +134,45 @@ def test_nvlink_errors_are_per_link_and_summed(audit: Callable[..., Told]) -> No
     """The link that counts is named, the GPU's sum is always there, zeros of single links are not."""
     end = edited(LINKED, 1, **{"nvmlDeviceGetNvLinkErrorCounter[3,0]": 12, "nvmlDeviceGetNvLinkErrorCounter[3,1]": 1})
     start = edited(LINKED, None, nvmlDeviceGetNvLinkErrorCounter=0)
-    told = audit(start, edited(end, None, nvmlDeviceGetNvLinkErrorCounter=0))
-    assert told.value("nvlink_errors_total", "gpu0", counter="replay", when="audit") == 0
-    assert told.value("nvlink_errors_total", "gpu1", counter="replay", when="audit") == 12
-    assert told.value("nvlink_errors_total", "gpu1", counter="recovery", when="audit") == 1
+    run = audit(start, edited(end, None, nvmlDeviceGetNvLinkErrorCounter=0))
+    assert run.value("nvlink_errors_total", "gpu0", counter="replay", when="audit") == 0
+    assert run.value("nvlink_errors_total", "gpu1", counter="replay", when="audit") == 12
+    assert run.value("nvlink_errors_total", "gpu1", counter="recovery", when="audit") == 1
 
 
 def test_history_of_a_link_names_the_link(audit: Callable[..., Told]) -> None:
     """A link with errors from before the audit has a reading of its own."""
     start = edited(LINKED, None, nvmlDeviceGetNvLinkErrorCounter=0)
     start = edited(start, 0, **{"nvmlDeviceGetNvLinkErrorCounter[7,2]": 900})
-    told = audit(start, edited(start, 0, **{"nvmlDeviceGetNvLinkErrorCounter[7,2]": 905}))
-    assert told.value("nvlink_errors_total", "gpu0/link7", counter="crc_flit", when="history") == 900
-    assert told.value("nvlink_errors_total", "gpu0/link7", counter="crc_flit", when="audit") == 5
+    run = audit(start, edited(start, 0, **{"nvmlDeviceGetNvLinkErrorCounter[7,2]": 905}))
+    assert run.value("nvlink_errors_total", "gpu0/link7", counter="crc_flit", when="history") == 900
+    assert run.value("nvlink_errors_total", "gpu0/link7", counter="crc_flit", when="audit") == 5
 
 
 def test_blackwell_counts_in_fields(audit: Callable[..., Told]) -> None:
     """Where the old counters are not supported, the fields of NVLink 5 are asked link by link."""
     fields = {**LINKED["gpus"][0].get("fields", {}), "208/2": 4, "215/2": 1, "221": 0}
     start = edited(LINKED, None, nvmlDeviceGetNvLinkErrorCounter=None, fields=fields)
-    told = audit(start)
-    assert told.value("nvlink_errors_total", "gpu0/link2", counter="receive", when="history") == 4
-    assert told.value("nvlink_errors_total", "gpu0", counter="recovery", when="history") == 1
-    assert told.value("nvlink_errors_total", "gpu0", counter="symbol", when="history") == 0
+    run = audit(start)
+    assert run.value("nvlink_errors_total", "gpu0/link2", counter="receive", when="history") == 4
+    assert run.value("nvlink_errors_total", "gpu0", counter="recovery", when="history") == 1
+    assert run.value("nvlink_errors_total", "gpu0", counter="symbol", when="history") == 0
 
 
 def test_a_gpu_that_is_lost_gives_its_fault_and_others_go_on(audit: Callable[..., Told]) -> None:
     """NVML error 15 is a reading with the call that met it; the other GPU's counters are told as ever."""
     start = edited(LINKED, None, nvmlDeviceGetNvLinkErrorCounter=0)
-    told = audit(start, lost(start, 1))
-    faults = [row for row in told.after if row["metric"] == "gpu_health_fault"]
+    run = audit(start, lost(start, 1))
+    faults = [row for row in run.after if row["metric"] == "gpu_health_fault"]
     assert [(row["subject"], row["value"], row["with"]["when"]) for row in faults] == [("gpu1", "gpu_lost", "audit")]
-    assert told.value("pcie_replays_total", "gpu0", when="audit") == 0
-    assert told.value("pcie_replays_total", "gpu1", when="audit") is None
+    assert run.value("pcie_replays_total", "gpu0", when="audit") == 0
+    assert run.value("pcie_replays_total", "gpu1", when="audit") is None
 
 
 def test_a_gpu_that_wants_a_reset_says_so(audit: Callable[..., Told]) -> None:
     """NVML error 16 from the first call on."""
-    told = audit(edited(ONE, 0, **{"every call": "ERR GPU requires restart"}))
-    assert [row["value"] for row in told.before if row["metric"] == "gpu_health_fault"] == ["reset_required"]
+    run = audit(edited(ONE, 0, **{"every call": "ERR GPU requires restart"}))
+    assert [row["value"] for row in run.before if row["metric"] == "gpu_health_fault"] == ["reset_required"]
 
 
 def test_an_older_driver_without_the_newer_calls_is_healthy_all_the_same(
@@ -239,9 +180,9 @@ def test_an_older_driver_without_the_newer_calls_is_healthy_all_the_same(
 ) -> None:
     """Missing symbols are left out; the rest is told."""
     old = build(tmp_path / "old", ["nvmlDeviceGetRepairStatus", "nvmlDeviceGetUnrepairableMemoryFlag_v1"])
-    told = audit(ONE, folder=old)
-    assert told.value("remap_pending") is False
-    assert told.value("repair_pending", what="channel") is None
+    run = audit(ONE, folder=old)
+    assert run.value("remap_pending") is False
+    assert run.value("repair_pending", what="channel") is None
 
 
 def test_aer_totals_are_the_kernels(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def _strict_json(data: bytes) -> dict[str, Any]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _Refusal("unreadable", f"not UTF-8 at byte {error.start}") from None
-    _depth(text)
+    _depth(data)
     try:
         document = json.loads(
             text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite, parse_int=_int
@@ -108,15 +108,20 @@ def _strict_json(data: bytes) -> dict[str, Any]:
     return document
 
 
-_STRINGS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_NO_BRACKETS = re.compile(r"[^\[\]{}]++")
+_OUTSIDE = bytes(set(range(256)) - set(b'[]{}"'))
 
 
-def _depth(text: str) -> None:
-    """Refuse nesting past the cap before the parser recurses; strings are skipped."""
+def _depth(data: bytes) -> None:
+    """Refuse nesting past the cap before the parser recurses; brackets inside strings do not count.
+
+    Without escapes the quotes of a JSON text alternate, so every other piece between them is outside of strings.
+    """
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    marks = b"".join(data.translate(None, _OUTSIDE).split(b'"')[::2])
     depth = 0
-    for mark in _NO_BRACKETS.sub("", _STRINGS.sub("", text)):
-        if mark in "[{":
+    for mark in marks:
+        if mark in b"[{":
             depth += 1
             if depth > records.MAX_DEPTH:
                 raise _Refusal("too_deep", f"nested deeper than {records.MAX_DEPTH}")

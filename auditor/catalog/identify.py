@@ -129,9 +129,16 @@ def _range(what: str, expected: float) -> tuple[float, float]:
 
 def expectation(model: Model, what: str) -> float | str | None:
     """What the catalogue says of a model for one kind of sign, in base units."""
+    known: dict[str, float | str | None] | None = model.__dict__.get("_known_signs")
+    if known is None:
+        known = model.__dict__["_known_signs"] = _expectations(model)
+    return known.get(what)
+
+
+def _expectations(model: Model) -> dict[str, float | str | None]:
     mega = 1024.0 * 1024.0
     fp64, fp32 = model.peak("fp64"), model.peak("fp32")
-    known: dict[str, float | str | None] = {
+    return {
         "name": model.nvml_names[0] if model.nvml_names else None,
         "pci_device": model.pci_device_ids[0] if model.pci_device_ids else None,
         "compute_capability": model.compute_capability,
@@ -145,7 +152,6 @@ def expectation(model: Model, what: str) -> float | str | None:
         "per_clock_measured": model.fp16_flops_per_clk_per_sm if model.peak("bf16") else None,
         "fp64_share_measured": fp64 / fp32 if fp64 and fp32 else None,
     }
-    return known.get(what)
 
 
 PHYSICAL = ("sms", "memory_bytes", "l2_bytes", "bus_bits", "compute_capability", "pci_device")

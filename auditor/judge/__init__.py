@@ -5,6 +5,8 @@ First every record is judged alone and digested; when all are read, the fleet ru
 
 from __future__ import annotations
 
+import contextlib
+import gc
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
@@ -60,11 +62,12 @@ def judge(
     results: list[ServerResult] = []
     findings: list[list[Finding]] = []
     digests: list[Digest | None] = []
-    for server in source():
-        result, found, kept = alone(server, catalog, policy)
-        results.append(result)
-        findings.append(found)
-        digests.append(kept)
+    with _collector_at_rest():
+        for server in source():
+            result, found, kept = alone(server, catalog, policy)
+            results.append(result)
+            findings.append(found)
+            digests.append(kept)
     fleet = Fleet((d for d in digests if d is not None), policy)
     judged = [
         _closed(result, found, kept, fleet) for result, found, kept in zip(results, findings, digests, strict=True)
@@ -81,6 +84,18 @@ def judge(
         started=started,
         finished=finished,
     )
+
+
+@contextlib.contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Records are trees without cycles and free themselves; the cycle collector would walk every one of them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def alone(server: ServerInput, catalog: Catalog, policy: Policy) -> tuple[ServerResult, list[Finding], Digest | None]:

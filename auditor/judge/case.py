@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 
 import msgspec
 
@@ -13,6 +14,8 @@ from auditor.catalog.identify import Identity, Sign
 from auditor.catalog.model import Model
 from auditor.finding import Basis, Category, Evidence, Finding, Severity
 from auditor.judge import expectations
+from auditor.judge.mesh import Mesh
+from auditor.judge.mesh import read as read_mesh
 from auditor.judge.policy import Lines, Policy
 from auditor.judge.signs import Machine, machine
 from auditor.judge.view import ServerView, is_number, told_by
@@ -21,7 +24,7 @@ from auditor.records import Reading, Value
 from auditor.runs import State
 
 
-class Case(msgspec.Struct, frozen=True):
+class Case(msgspec.Struct, frozen=True, dict=True):
     """What a rule sees. `model` is what most GPUs here are; `ordered` are the models the order may mean."""
 
     server: str
@@ -37,6 +40,11 @@ class Case(msgspec.Struct, frozen=True):
     refused: str | None = None
     text_only: bool = False
     nonce: str | None = None
+
+    @cached_property
+    def mesh(self) -> Mesh:
+        """Who reaches whom by which path."""
+        return read_mesh(self.view)
 
     @property
     def lines(self) -> Lines:

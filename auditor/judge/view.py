@@ -6,7 +6,7 @@ compares figures that were taken another way. None is never a value: it is absen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from auditor.finding import Evidence
 from auditor.records import Condition, ProbeRow, Reading, Record, Subject, Value, family
@@ -19,7 +19,12 @@ _TOLD_BY = {  # whose word a text repeats
     "lspci": "kernel",
     "lscpu": "kernel",
     "nccl-tests": "measured",
+    "nvbandwidth": "measured",
+    "gpu-stream": "measured",
     "fio": "measured",
+    "deviceQuery": "driver",
+    "dmidecode": "kernel",
+    "cpuinfo": "kernel",
 }
 
 
@@ -79,41 +84,44 @@ class ServerView:
         by_subject = self._index.get(metric)
         if by_subject is None:
             return
-        lists = by_subject.values() if subject is None else (by_subject.get(subject, ()),)
-        for readings in lists:
+        for readings in by_subject.values() if subject is None else (by_subject.get(subject, ()),):
             for reading in readings:
-                if not conditions or all(reading.conditions.get(k) == v for k, v in conditions.items()):
+                if _meets(reading, conditions):
                     yield reading
 
     def one(
         self, metric: str, subject: str = "server", *, told: str | None = None, **conditions: Condition
     ) -> Reading | None:
         """The first reading that fits; `told` asks for one family (driver, kernel, measured)."""
-        for reading in self.all(metric, subject, **conditions):
-            if told is None or told_by(reading.source) == told:
+        for reading in self._of(metric, subject):
+            if _meets(reading, conditions) and (told is None or told_by(reading.source) == told):
                 return reading
         return None
 
     def number(self, metric: str, subject: str = "server", **conditions: Condition) -> float | None:
         """The figure of the first reading that fits and is a number."""
-        for reading in self.all(metric, subject, **conditions):
-            if is_number(reading.value):
+        for reading in self._of(metric, subject):
+            if _meets(reading, conditions) and is_number(reading.value):
                 return float(reading.value)  # type: ignore[arg-type]  # is_number has just said so
         return None
 
     def text(self, metric: str, subject: str = "server", **conditions: Condition) -> str | None:
         """The words of the first reading that fits and is text."""
-        for reading in self.all(metric, subject, **conditions):
-            if isinstance(reading.value, str):
+        for reading in self._of(metric, subject):
+            if _meets(reading, conditions) and isinstance(reading.value, str):
                 return reading.value
         return None
 
     def flag(self, metric: str, subject: str = "server", **conditions: Condition) -> bool | None:
         """The truth of the first reading that fits and is a bool."""
-        for reading in self.all(metric, subject, **conditions):
-            if isinstance(reading.value, bool):
+        for reading in self._of(metric, subject):
+            if _meets(reading, conditions) and isinstance(reading.value, bool):
                 return reading.value
         return None
+
+    def _of(self, metric: str, subject: str) -> Sequence[Reading]:
+        by_subject = self._index.get(metric)
+        return () if by_subject is None else by_subject.get(subject, ())
 
     def has(self, metric: str) -> bool:
         """True when any subject has a value for the metric."""
@@ -155,6 +163,14 @@ class ServerView:
         )
 
 
+def _meets(reading: Reading, conditions: Mapping[str, Condition]) -> bool:
+    given = reading.conditions
+    for name in conditions:  # noqa: SIM110  # this loop is the judge's innermost; all() costs it double
+        if given.get(name) != conditions[name]:
+            return False
+    return True
+
+
 def is_number(value: Value) -> bool:
     """True for a figure; a bool is none."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return type(value) is float or type(value) is int

@@ -10,7 +10,7 @@ from auditor.judge.case import Case
 from auditor.judge.expectations import Context, Expectation
 from auditor.judge.figures import reference_allreduce
 from auditor.judge.rule import rule
-from auditor.judge.rules.links import expects_nvlink, mesh
+from auditor.judge.rules.links import expects_nvlink
 from auditor.judge.texts import N_, Text
 from auditor.records import Reading
 
@@ -30,7 +30,7 @@ def allreduce_floor(case: Case) -> Iterator[Finding]:
     reading = _floor_reading(case)
     if reading is None or not isinstance(reading.value, (int, float)):
         return
-    nvlink = expects_nvlink(case) is not None or any(mesh(case).bonded.values())
+    nvlink = expects_nvlink(case) is not None or any(case.mesh.bonded.values())
     line = case.lines.allreduce_floor_nvlink if nvlink else case.lines.allreduce_floor_pcie
     if reading.value >= line.value:
         return
@@ -120,7 +120,7 @@ def _expected(case: Case, reading: Reading) -> Expectation | None:
     if not isinstance(ranks, int) or not isinstance(size, (int, float)) or case.model is None or size < _LARGE:
         return None  # small messages measure latency, which published figures do not pin down
     model = expects_nvlink(case)
-    bonded = any(mesh(case).bonded.values())
+    bonded = any(case.mesh.bonded.values())
     fabric = "pcie"
     if model is not None or bonded:
         fabric = "nvswitch" if (model or case.model).nvswitch_capable else "nvlink_bridge"
@@ -138,7 +138,7 @@ def _expected(case: Case, reading: Reading) -> Expectation | None:
 @rule
 def peer_copy_low(case: Case) -> Iterator[Finding]:
     """A pair bonded by NVLink that copies slower than its links carry."""
-    seen = mesh(case)
+    seen = case.mesh
     slow: list[tuple[str, Reading, float]] = []
     for pair, links in seen.bonded.items():
         if not links or case.model is None or not case.model.nvlink_links:

@@ -15,7 +15,7 @@ from auditor.judge.case import Case
 from auditor.judge.figures import figure
 from auditor.judge.fleet import Digest, Fleet
 from auditor.judge.rule import fleet_rule, rule
-from auditor.judge.rules.links import mesh, split
+from auditor.judge.rules.links import split
 from auditor.judge.texts import N_, Text
 from auditor.judge.view import told_by
 from auditor.records import Reading
@@ -213,7 +213,7 @@ def unknown(case: Case) -> Iterator[Finding]:
                 {"version": case.view.text("server_facts_driver_version")},
                 (*named, *ids),
             )
-        suspicious = bool(case.ordered) or any(n >= 8 for n in mesh(case).bonded.values())
+        suspicious = bool(case.ordered) or any(n >= 8 for n in case.mesh.bonded.values())
         yield case.finding(
             "unknown-name" if suspicious and not identity.nameless else "unknown-model",
             "unproven",

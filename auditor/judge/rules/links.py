@@ -6,50 +6,23 @@ Full pictures per machine: docs/thresholds.md, links; links per model: the catal
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-
-import msgspec
 
 from auditor.catalog.model import Model
 from auditor.finding import Finding
 from auditor.judge.case import Case
+from auditor.judge.mesh import Mesh
 from auditor.judge.rule import rule
 from auditor.judge.texts import N_, Text
 from auditor.records import Reading
 
 ORDER = "the order"
-NV = re.compile(r"NV(\d+)$")
 _ORDERED_NVLINK = ("nvswitch", "nvlink", "nvlink_bridge")
 
 
-class Mesh(msgspec.Struct, frozen=True):
-    """The GPU-to-GPU picture: cells by pair, NVLink count by pair (0 = another path), active links by GPU."""
-
-    cells: dict[str, Reading]
-    bonded: dict[str, int]
-    active: dict[str, Reading]
-
-    @property
-    def without(self) -> tuple[str, ...]:
-        """Pairs that have no NVLink."""
-        return tuple(pair for pair, links in self.bonded.items() if links == 0)
-
-
 def mesh(case: Case) -> Mesh:
-    """Reads the topology of a server."""
-    cells = {
-        reading.subject: reading
-        for reading in case.view.all("topology_path")
-        if reading.subject.count("gpu") == 2 and isinstance(reading.value, str) and reading.value.strip() != "X"
-    }
-    bonded = {pair: int(found[1]) if (found := NV.match(str(cell.value))) else 0 for pair, cell in cells.items()}
-    active = {}
-    for gpu in case.gpus:
-        reading = case.view.one("topology_nvlinks_active_total", gpu)
-        if reading is not None and isinstance(reading.value, (int, float)):
-            active[gpu] = reading
-    return Mesh(cells, bonded, active)
+    """The topology of a server, read once."""
+    return case.mesh
 
 
 def expects_nvlink(case: Case) -> Model | None:
@@ -84,7 +57,7 @@ def nvlink_missing(case: Case) -> Iterator[Finding]:
     model = expects_nvlink(case)
     if model is None or not case.gpus or split(case):
         return
-    seen = mesh(case)
+    seen = case.mesh
     inactive = [reading for reading in seen.active.values() if reading.value == 0]
     refused = [r for r in case.view.unreadable if r.metric in _COUNTS and r.subject in case.gpus]
     if any(seen.bonded.values()) or any(reading.value for reading in seen.active.values()):
@@ -161,7 +134,7 @@ def nvlink_partial(case: Case) -> Iterator[Finding]:
     model = expects_nvlink(case)
     if model is None or split(case):
         return
-    seen = mesh(case)
+    seen = case.mesh
     counts = {gpu: int(float(reading.value or 0)) for gpu, reading in seen.active.items()}
     if not counts or not any(counts.values()):
         return
@@ -209,7 +182,7 @@ def nvlink_no_mesh(case: Case) -> Iterator[Finding]:
     model = expects_nvlink(case)
     if model is None or not model.nvswitch_capable or case.count < 3 or split(case):
         return
-    seen = mesh(case)
+    seen = case.mesh
     gaps = seen.without
     if not gaps or len(gaps) == len(seen.bonded):
         return

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 from auditor.finding import Finding
 from auditor.judge.case import Case
+from auditor.judge.mesh import Mesh
 from auditor.judge.rule import rule
-from auditor.judge.rules.links import Mesh, expects_nvlink, mesh, split
+from auditor.judge.rules.links import expects_nvlink, mesh, split
 from auditor.judge.texts import N_
 
 

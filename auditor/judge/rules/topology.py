@@ -8,7 +8,6 @@ from auditor.finding import Finding, Severity
 from auditor.judge.case import Case
 from auditor.judge.figures import figure
 from auditor.judge.rule import rule
-from auditor.judge.rules.links import mesh
 from auditor.judge.texts import N_, Text
 from auditor.records import Reading
 
@@ -35,7 +34,7 @@ def p2p_disabled(case: Case) -> Iterator[Finding]:
     model = case.model
     if not blocked or case.count < 2 or (model is None and not case.text_only):
         return
-    severity: Severity = "review" if model is None or model.sxm or any(mesh(case).bonded.values()) else "advice"
+    severity: Severity = "review" if model is None or model.sxm or any(case.mesh.bonded.values()) else "advice"
     if model.geforce if model else {r.value for r in blocked} == {"gns"}:  # the word for GeForce by design
         severity = "info"
     refused = [r for r in case.view.all("topology_p2p_access") if r.value is False]
@@ -93,7 +92,7 @@ def across_numa(case: Case) -> Iterator[Finding]:
     view = case.view
     nodes = {gpu: view.one("topology_numa_node", gpu) or view.one("gpu_identity_numa_node", gpu) for gpu in case.gpus}
     same: list[Reading] = []
-    for pair, cell in mesh(case).cells.items():
+    for pair, cell in case.mesh.cells.items():
         first, second = (nodes.get(gpu) for gpu in (view.members(pair) or ("", "")))
         known = first is not None and second is not None and first.value == second.value and figure(first) >= 0
         if cell.value == "SYS" and known:
@@ -113,8 +112,8 @@ def across_numa(case: Case) -> Iterator[Finding]:
     bus = view.one("server_facts_gpus_on_bus_total")
     spread = sorted({figure(r) for r in nodes.values() if r is not None and figure(r) >= 0})
     half = bus is not None and case.count > 1 and figure(bus) >= 2 * case.count
-    if half and len(spread) > 1 and not any(mesh(case).bonded.values()):
-        far = [cell for cell in mesh(case).cells.values() if cell.value == "SYS"]
+    if half and len(spread) > 1 and not any(case.mesh.bonded.values()):
+        far = [cell for cell in case.mesh.cells.values() if cell.value == "SYS"]
         yield case.finding(
             "topology-cross-numa",
             "misallocated",

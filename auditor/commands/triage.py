@@ -17,6 +17,7 @@ from rich.text import Text
 
 from auditor import __version__
 from auditor import order as orders
+from auditor.errors import UserError
 from auditor.finding import Judgement
 from auditor.judge import ServerInput, judge
 from auditor.order import Orders
@@ -85,18 +86,20 @@ def triage(paths: list[Path], given: Orders | None, *, server: str | None = None
     """Read and judge the files.
 
     Raises:
-        UserError: a path does not exist.
+        UserError: a path does not exist, or there is no file below it.
     """
     refused: list[dict[str, str | int]] = []
     outputs: list[Output] = []
-    seen: list[str] = []
     for file in _files(paths):
-        seen.append(file.name)
         if file.refused:
             refused.append({"file": file.name, "line": 0, "why": file.refused})
             outputs.append(Output(file.name, file.folder, "none", None, machines.NOTHING))
         else:
             outputs += _outputs(file)
+    if not outputs:
+        raise UserError(
+            f"{', '.join(map(str, paths))}: holds no file. Name files, folders or archives of pasted output."
+        )
     found = machines.machines(outputs, together=not each, one=server is not None)
     named = dict(_named(found, server))
     started = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

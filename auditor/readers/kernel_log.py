@@ -26,9 +26,9 @@ _STAMP = (
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ kernel:"
     r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[,.]?\d*(?:[+-]\d\d:?\d\d|Z)?[ \t]+(?:[\w.-]+ )?(?:kernel:|NVRM|nvidia|\S))"
 )
-BEGINS = re.compile(rf"^[ \t]*+{_STAMP}", re.M)
-WITHIN = re.compile(r"NVRM: |SXid \(PCI")
 MARK = "# lines below: during the audit"
+BEGINS = re.compile(rf"^(?:{MARK}|[ \t]*+{_STAMP})", re.M)
+WITHIN = re.compile(r"NVRM: |SXid \(PCI")
 _STAMPED = re.compile(rf"[ \t]*+{_STAMP}")
 _LONGEST = 4096
 _MINUTE = re.compile(

@@ -20,6 +20,7 @@ BEGINS = re.compile(
 RESTARTS = re.compile(r"^[ \t]*+\|[ \t]*NVIDIA-SMI[ \t]+\d+\.\d+", re.M)
 
 _HEAD = re.compile(r"(?:Driver|KMD) Version:[ \t]*([\w.]+)(?:.*?CUDA (?:UMD )?Version:[ \t]*([\d.]+))?")
+_TIME = re.compile(r"[ \t]*((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4})[ \t]*$")
 _FIRST = re.compile(r"[ \t]*(\d{1,3})[ \t]+(\S.*?)[ \t]+(On|Off|N/A|WDDM|TCC|MCDM|ERR!)[ \t]*$")
 _BUS = re.compile(r"[ \t]*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9])[ \t]+(\S+)[ \t]*$")
 _SECOND = re.compile(
@@ -34,7 +35,7 @@ _PROCESS = re.compile(
 _FRAME = re.compile(r"[ \t|+=-]*$")
 _CAPTION = re.compile(
     r"[ \t|]*(?:GPU[ \t]|Fan[ \t]|NVIDIA-SMI|Processes:|MIG devices|MIG M\.|ID[ \t]|No running processes"
-    r"|No MIG devices|GI[ \t]|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )"
+    r"|No MIG devices|GI[ \t])"
 )
 
 
@@ -60,6 +61,8 @@ def read(text: str) -> Parsed:
             book.add("server_facts_driver_version", head[1])
             if head[2]:
                 book.add("server_facts_cuda_version", head[2])
+        elif printed := _TIME.match(line):
+            book.add("smi_table_printed_at", printed[1])
         elif "Processes:" in line:
             part, processes = "processes", {}
         elif re.search(r"\|[ \t]*MIG devices:", line):

@@ -100,8 +100,11 @@ def in_use(case: Case) -> Iterator[Finding]:
 @rule
 def not_measured(case: Case) -> Iterator[Finding]:
     """A needed reading is missing (advice; the verdict is incomplete), or another probe gave none (info)."""
-    if case.text_only:
-        return  # a pasted text is never complete; the result lists what is missing
+    if case.text_only:  # a pasted text is never complete: one row says what it leaves open
+        left = [need.need for need in needs.missing(case)]
+        if left:
+            yield _missing(case, "server", "advice", left, [N_("texts were read, nothing was measured")])
+        return
     wanted: dict[str, list[needs.Missing]] = defaultdict(list)
     for need in needs.missing(case):
         wanted[need.subject].append(need)

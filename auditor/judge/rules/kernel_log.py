@@ -19,6 +19,7 @@ from auditor.records import Reading
 
 CATALOGUE = "NVIDIA's Xid catalogue; severities of the evidence catalogue, section 7"
 _WHITELISTED = (12028,)
+_OFTEN = 10  # a harmless number that keeps coming is worth watching
 
 
 @rule
@@ -101,7 +102,7 @@ def others_log(case: Case) -> Iterator[Finding]:
 
 @rule
 def switch_errors(case: Case) -> Iterator[Finding]:
-    """NVSwitch errors: a fatal one breaks the fabric; 12028 is harmless and widely ignored."""
+    """NVSwitch errors: a fatal one breaks the fabric; 12028 is harmless, and watched when it keeps coming."""
     events = [r for r in case.view.all("kernel_log_sxid_total") if figure(r) > 0]
     if not events:
         return
@@ -109,7 +110,7 @@ def switch_errors(case: Case) -> Iterator[Finding]:
     for r in events:
         if r.conditions.get("fatal") is True:
             severity = worse(severity, in_time(case, r, "reject"))
-        elif r.conditions.get("sxid") not in _WHITELISTED:
+        elif r.conditions.get("sxid") not in _WHITELISTED or figure(r) > _OFTEN:
             severity = worse(severity, "advice")
     telling = max(events, key=lambda r: (r.conditions.get("fatal") is True, happened_now(r)))
     yield case.finding(

@@ -29,7 +29,7 @@ check: setup-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/ansible-lint --offline --profile production
+	ANSIBLE_INVENTORY_UNPARSED_FAILED=False $(BIN)/ansible-lint --offline -q
 
 test: setup-test pyz check
 	$(BIN)/python -m pytest -m "not gpu and not scale"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shlex
 import socket
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from auditor.quick import settings as ssh_settings
 from auditor.quick.hostkeys import KeyChanged, KeyUnknown, Trusted
 from auditor.quick.link import Lost, SshStream
 from auditor.quick.login import Ask, Login, LoginRefused
+from auditor.quick.proxy import Proxy
 from auditor.quick.target import Target, hop
 from auditor.showing import show
 
@@ -63,8 +65,8 @@ def ssh_line(target: Target, way: Way) -> str:
 class SshLink:
     """An open connection; runs commands without terminal, agent, X11 or any forward."""
 
-    def __init__(self, connection: fabric.Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: fabric.Connection, proxies: list[Proxy]) -> None:
+        self._connection, self._proxies = connection, proxies
 
     def run(self, command: str) -> SshStream:
         """Start a command on a channel of its own."""
@@ -86,6 +88,8 @@ class SshLink:
         while isinstance(connection, fabric.Connection):
             connection.client.close()
             connection = connection.gateway
+        for proxy in self._proxies:
+            proxy.close()
 
 
 def connect(target: Target, way: Way, ask: Ask, kept: dict[str, str]) -> SshLink:
@@ -95,10 +99,12 @@ def connect(target: Target, way: Way, ask: Ask, kept: dict[str, str]) -> SshLink
         Unreachable: with the reason's word and the sentence for the person.
         UserError: the user's own ssh configuration is not usable.
     """
-    connection = _connection(target, way, ask, kept, way.jump, 0)
-    where = target.text
+    proxies: list[Proxy] = []
+    connection = _connection(target, way, ask, kept, way.jump, proxies)
+    link = SshLink(connection, proxies)
+    began = time.monotonic()
     try:
-        connection.open()
+        _open(connection, link)
     except KeyUnknown as error:
         raise Unreachable("host_key_unknown", _how_to_accept(target, way, error)) from None
     except KeyChanged as error:
@@ -106,14 +112,32 @@ def connect(target: Target, way: Way, ask: Ask, kept: dict[str, str]) -> SshLink
     except LoginRefused as error:
         raise Unreachable("login_refused", _refused(connection, error)) from None
     except (paramiko.SSHException, OSError, EOFError) as error:
-        sentence = _broken(connection, where, error)
+        late = time.monotonic() - began > 0.9 * way.seconds
+        sentence = _broken(connection, target.text, error, late)
+        if any(proxy.failed() for proxy in proxies):
+            sentence = "the ProxyCommand of your ssh configuration failed; try it by hand"
         raise Unreachable("unreachable", sentence, passing=sentence.startswith(_BROKE)) from None
     connection.transport.set_keepalive(_KEEPALIVE_SECONDS)
-    return SshLink(connection)
+    return link
+
+
+def _open(connection: fabric.Connection, link: SshLink) -> None:
+    """Open it; what is half open after a failure is closed, its threads and sockets with it."""
+    try:
+        connection.open()
+    except BaseException:
+        link.close()
+        raise
 
 
 def _connection(
-    target: Target, way: Way, ask: Ask, kept: dict[str, str], jump: str | None, depth: int
+    target: Target,
+    way: Way,
+    ask: Ask,
+    kept: dict[str, str],
+    jump: str | None,
+    proxies: list[Proxy],
+    depth: int = 0,
 ) -> fabric.Connection:
     """The connection, not yet open, with those it goes through."""
     found = ssh_settings.of(target, key=way.key if depth == 0 else None, jump=jump, config=way.config,
@@ -121,9 +145,11 @@ def _connection(
     gateway: Any = False
     if found.proxy_jump and depth < _MOST_HOPS:
         *before, last = found.proxy_jump.split(",")
-        gateway = _connection(hop(last), way, ask, kept, ",".join(before) or None, depth + 1)
-    elif found.proxy_command:
-        gateway = found.proxy_command
+        gateway = _connection(hop(last), way, ask, kept, ",".join(before) or None, proxies, depth + 1)
+    through: dict[str, Any] = {}
+    if found.proxy_command and not gateway:
+        proxies.append(Proxy(found, target.host))
+        through["sock"] = proxies[-1].socket
     trusted = Trusted(found, way.accepted)
     login = Login(found, ask, way.key if depth == 0 else None, kept)
     made = fabric.Connection(
@@ -140,6 +166,7 @@ def _connection(
             "auth_timeout": 60.0,  # a person may be typing
             "channel_timeout": way.seconds,
             "transport_factory": partial(_transport, trusted),
+            **through,
         },
     )
     made.client.set_missing_host_key_policy(trusted)
@@ -190,7 +217,7 @@ def _refused(connection: fabric.Connection, error: LoginRefused) -> str:
     )
 
 
-def _broken(connection: fabric.Connection, where: str, error: BaseException) -> str:
+def _broken(connection: fabric.Connection, where: str, error: BaseException, late: bool) -> str:
     cause = _first_cause(error)
     port = connection.port
     if isinstance(cause, socket.gaierror):
@@ -198,10 +225,10 @@ def _broken(connection: fabric.Connection, where: str, error: BaseException) -> 
     if isinstance(cause, ConnectionRefusedError):
         return f"the connection was refused: no SSH server answers at {connection.host} port {port}; check the port"
     text = str(error)
-    if isinstance(cause, TimeoutError) or "banner" in text.lower() or "timeout" in text.lower():
+    if "Indecipherable protocol version" in text:
+        return f"what answers at {connection.host} port {port} is no SSH server: check the port"
+    if isinstance(cause, TimeoutError) or (late and isinstance(error, paramiko.SSHException)):
         return f"no SSH server answered in time at {connection.host} port {port}: is it running, and is the port open?"
-    if isinstance(error, paramiko.ProxyCommandFailure):
-        return f"the ProxyCommand of your ssh_config failed: {show(error.error, 160)}"
     if isinstance(error, paramiko.ChannelException):
         return f"the jump host could not reach {connection.host} port {port}: {show(error.text, 120)}"
     if isinstance(error, paramiko.IncompatiblePeer):

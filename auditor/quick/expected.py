@@ -30,6 +30,11 @@ class Expected:
         self._nvls: bool | None = None
 
     @property
+    def gpus(self) -> int:
+        """How many GPUs told their name so far."""
+        return len(self._gpus)
+
+    @property
     def model(self) -> Model | None:
         """What the GPUs are, else what was ordered."""
         return self._model or (self._ordered[0] if self._ordered else None)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import selectors
 import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any, Protocol
 
 _BLOCK = 65536
@@ -151,10 +153,20 @@ class LocalLink:
     """This machine itself, for `auditor probe`."""
 
     def run(self, command: str) -> LocalStream:
-        """Start it in a session of its own: Ctrl-C on the terminal is ours to pass on."""
-        pipe = subprocess.PIPE
+        """Start it in a session of its own: Ctrl-C on the terminal is ours to pass on.
+
+        Our own environment's programs come first on its PATH: it may be the one that has torch.
+        """
+        pipe, path = subprocess.PIPE, f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
         return LocalStream(
-            subprocess.Popen(["/bin/sh", "-c", command], stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+            subprocess.Popen(
+                ["/bin/sh", "-c", command],
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                env={**os.environ, "PATH": path},
+                start_new_session=True,
+            )
         )
 
     def alive(self) -> bool:

@@ -70,8 +70,9 @@ class LiveScreen:
                 self._running = probe
                 self._percent = percent if percent is not None and 0 <= percent <= 100 else self._percent
             case Probed(probe=probe, subject=subject, status=status, reason=reason):
-                if status not in ("measured", "not_applicable"):
-                    self._not_measured.append(f"{probe} {subject}: {status.replace('_', ' ')}, {reason or 'no reason'}")
+                said = f"{probe} {subject}: {status.replace('_', ' ')}, {reason or 'no reason'}"
+                if status not in ("measured", "not_applicable") and said not in self._not_measured:
+                    self._not_measured.append(said)  # each rank of a collective probe says the same
             case Figure(reading=reading):
                 self._expected.learn(reading)
                 found = figures.key(reading)

@@ -6,6 +6,7 @@ takes one and a person can answer; nothing is written anywhere.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ Ask = Callable[[str], str | None]
 """Asks the person for something secret; None when nobody can answer."""
 
 _TRIES = 3
+_AGENT_SECONDS = 30.0  # a person may have to touch something
 
 
 class LoginRefused(Exception):
@@ -39,6 +41,7 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko is not typed
         self._shown: list[str] = []
         self._trouble: str | None = None
         self._allowed: list[str] = []
+        self._agent: Any = None
 
     def get_sources(self) -> Iterator[Any]:
         """Every key there is, one after the other."""
@@ -63,11 +66,12 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko is not typed
             LoginRefused: none was taken.
             paramiko.SSHException: the connection broke on the way.
         """
-        for source in self.get_sources():
-            if self._try(transport, lambda source=source: source.authenticate(transport)):  # type: ignore[misc]
+        try:
+            if self._with_keys(transport):
                 return []
-            if not transport.is_active():
-                break
+        finally:
+            if self._agent is not None:
+                self._agent._close()
         if transport.is_active() and not self._allowed:
             self._try(transport, lambda: transport.auth_none(self._settings.user))
         if {"password", "keyboard-interactive"} & set(self._allowed):
@@ -83,6 +87,14 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko is not typed
                     self._kept[where] = password
                     return []
         raise LoginRefused(self._shown, self._allowed, self._trouble)
+
+    def _with_keys(self, transport: Any) -> bool:
+        for source in self.get_sources():
+            if self._try(transport, lambda source=source: source.authenticate(transport)):  # type: ignore[misc]
+                return True
+            if not transport.is_active():
+                break
+        return False
 
     def _try(self, transport: Any, attempt: Callable[[], Any]) -> bool:
         """Whether the server lets us in after this; a second factor is asked for by its own words."""
@@ -106,7 +118,16 @@ class Login(AuthStrategy):  # type: ignore[misc]  # paramiko is not typed
         """The agent's keys; with -i only the one that belongs to that key's .pub file."""
         if self._settings.agent is None:
             return []
-        keys = list(paramiko.Agent().get_keys())
+        door = socket.socket(socket.AF_UNIX)
+        door.settimeout(_AGENT_SECONDS)
+        try:
+            door.connect(self._settings.agent)
+            self._agent = paramiko.agent.AgentSSH()
+            self._agent._connect(door)  # Paramiko's public Agent knows SSH_AUTH_SOCK alone, not IdentityAgent
+        except (OSError, paramiko.SSHException):
+            door.close()
+            return []  # as ssh: an agent that is not there has no keys
+        keys = list(self._agent.get_keys())
         return [key for key in keys if _same(self._given, key)] if self._given else keys
 
     def _load(self, path: Path) -> Any:

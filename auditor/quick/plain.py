@@ -11,6 +11,7 @@ from rich.text import Text
 from auditor.quick import figures
 from auditor.quick.events import Closed, Event, Figure, Probed, Sample, Step
 from auditor.quick.expected import Expected
+from auditor.records import Reading
 from auditor.report.units import reading_text
 
 _SAMPLE_SECONDS = 10.0
@@ -24,6 +25,8 @@ class PlainScreen:
         self._several = len(expected) > 1
         self._began = time.monotonic()
         self._sampled: dict[str, float] = {}
+        self._told: set[tuple[str, str, str, str]] = set()
+        self._rows: dict[tuple[str, figures.Key], figures.Row] = {}
 
     def open(self, names: list[str]) -> None:
         """Nothing to draw."""
@@ -37,32 +40,49 @@ class PlainScreen:
             case Probed(status="running"):
                 pass
             case Probed(probe=probe, subject=subject, status=status, reason=reason):
-                if status != "measured":
+                self._rest(event.server, probe)
+                news = (event.server, probe, subject, status)
+                if status not in ("measured", "not_applicable") and news not in self._told:
+                    self._told.add(news)  # each rank of a collective probe says the same
                     say(f"{probe} {subject}: {status.replace('_', ' ')}{f' ({reason})' if reason else ''}")
             case Figure(server=server, reading=reading):
-                known = self._expected[server]
-                known.learn(reading)
-                if figures.key(reading) is not None:
-                    row = figures.row(reading)
-                    row.take(reading)
-                    if row.value():
-                        spread = f" ±{reading.spread:.1%}" if reading.spread is not None else ""
-                        level = known.text(reading.metric, reading.conditions)
-                        middle = row.middle()
-                        stands = (
-                            known.stands(reading.metric, reading.conditions, middle) if middle is not None else None
-                        )
-                        below = " (not good enough)" if stands and not stands[0] else ""
-                        against = f", expected {level}{below}" if level else ""
-                        where = "" if reading.subject == "server" else f"{reading.subject} "
-                        say(f"{where}{row.words}: {row.value()}{spread}{against}")
+                self._expected[server].learn(reading)
+                self._figure(server, reading)
             case Sample(server=server, subject=subject):
                 now = time.monotonic()
                 if now - self._sampled.get(server + subject, 0.0) > _SAMPLE_SECONDS:
                     self._sampled[server + subject] = now
                     say(f"{subject} {sample_text(event)}")
             case Closed(state=state):
+                for probe in {row.probe for (whose, _), row in self._rows.items() if whose == event.server}:
+                    self._rest(event.server, probe)
                 say("done" if state.reason is None else f"{state.reason.replace('_', ' ')}: {state.detail or ''}")
+
+    def _figure(self, server: str, reading: Reading) -> None:
+        """A row is one line as soon as every GPU has its figure."""
+        found = figures.key(reading)
+        if found is None:
+            return
+        row = self._rows.setdefault((server, found), figures.row(reading))
+        row.take(reading)
+        seen = len(row.values) + len(row.texts)
+        if reading.subject == "server" or seen >= self._expected[server].gpus:
+            self._print(server, self._rows.pop((server, found)))
+
+    def _rest(self, server: str, probe: str) -> None:
+        """A probe that ended on one GPU: rows that others of its GPUs never filled must not be lost."""
+        for whose, found in [key for key, row in self._rows.items() if key[0] == server and row.probe == probe]:
+            self._print(server, self._rows.pop((whose, found)))
+
+    def _print(self, server: str, row: figures.Row) -> None:
+        known, middle = self._expected[server], row.middle()
+        if not row.value():
+            return
+        spread = f" ±{row.spread:.1%}" if row.spread is not None else ""
+        level = known.text(row.metric, row.conditions)
+        stands = known.stands(row.metric, row.conditions, middle) if middle is not None else None
+        below = " (not good enough)" if stands and not stands[0] else ""
+        self._line(server, f"{row.words}: {row.value()}{spread}{f', expected {level}{below}' if level else ''}")
 
     def tick(self) -> None:
         """Nothing moves."""

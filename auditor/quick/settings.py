@@ -6,6 +6,7 @@ connections of that configuration are never read, so that they cannot be used (t
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,8 +89,17 @@ def _read(text: str, target: Target, key: Path | None) -> Settings:
             if path not in ("none", "/dev/null")
         ),
         identities=(str(key),) if key else tuple(values.get("identityfile", [])),
-        agent=None if one("identityagent") == "none" or (not key and one("identitiesonly") == "yes") else "yes",
+        agent=None if not key and one("identitiesonly") == "yes" else _agent(one("identityagent", "SSH_AUTH_SOCK")),
         proxy_jump=absent("proxyjump"),
         proxy_command=absent("proxycommand"),
         hash_names=one("hashknownhosts") == "yes",
     )
+
+
+def _agent(word: str) -> str | None:
+    """The agent's socket; SSH_AUTH_SOCK and $NAME stand for what the environment says."""
+    if word == "none":
+        return None
+    named = "SSH_AUTH_SOCK" if word == "SSH_AUTH_SOCK" else word[1:] if word.startswith("$") else None
+    path = os.environ.get(named) if named else str(Path(word).expanduser())
+    return path or None

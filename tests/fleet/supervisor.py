@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
@@ -128,9 +129,15 @@ class Supervisor:
         line = self.lines[name]
         line.file.close()
         line.channel.close()
-        with contextlib.suppress(ProcessLookupError, ChildProcessError):
-            os.kill(line.spec.pid or 0, signal.SIGKILL)
-            os.waitpid(line.spec.pid or 0, 0)
+        pid = line.spec.pid
+        if not pid:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        while Path(f"/proc/{pid}").exists():  # its address is free only then
+            with contextlib.suppress(ChildProcessError):  # its first parent may still be there to be told
+                os.waitpid(pid, 0)
+            time.sleep(0.002)
 
     def _stop_all(self) -> None:
         for line in self.lines.values():  # all at once, then wait

@@ -116,8 +116,6 @@ class Machine:
 def machine(fleet: Fleet, stub: Path) -> Iterator[Machine]:
     """A server with an empty disk; what a test changes there is gone afterwards."""
     name = fleet.names[-1]
-    fleet.reboot(name)
-    fleet.root(name).joinpath("root").chmod(0o711)
     yield Machine(fleet, name, stub)
     fleet.heal(name)
     fleet.reboot(name)

@@ -45,9 +45,13 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
     )
 
 
-def test_identities_only_leaves_the_agent_out(tmp_path: Path) -> None:
-    """IdentitiesOnly and IdentityAgent none mean what they mean to ssh."""
-    assert read(tmp_path, "").agent is not None
+def test_which_agent_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """IdentitiesOnly and IdentityAgent mean what they mean to ssh."""
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/run/agent")
+    monkeypatch.setenv("OTHER", "/run/other")
+    assert read(tmp_path, "").agent == "/run/agent"
+    assert read(tmp_path, "IdentityAgent /run/mine\n").agent == "/run/mine"
+    assert read(tmp_path, "IdentityAgent $OTHER\n").agent == "/run/other"
     assert read(tmp_path, "IdentitiesOnly yes\n").agent is None
     assert read(tmp_path, "IdentityAgent none\n").agent is None
 

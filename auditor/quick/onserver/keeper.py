@@ -78,7 +78,7 @@ class _Keeper:
             self._linger()
 
     def _start(self, argv: list[str]) -> subprocess.Popen[bytes]:
-        environment = {**place.environment(), detached.MARK: str(self.folder)}
+        environment = {**place.environment(self.folder), detached.MARK: str(self.folder)}
         with (self.folder / notes.PROGRESS).open("ab") as err:
             process = subprocess.Popen(  # noqa: S603  # a fixed argv, no shell
                 argv,

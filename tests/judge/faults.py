@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from auditor.records import Record, Value
-from tests.builders import CPUID, CUDA, NVML, SYSFS, added, changed, reading, without
+from tests.builders import CUDA, SYSFS, added, changed, reading, without
 
 Edit = Callable[[Record], Record]
 
@@ -212,6 +212,3 @@ def _pairs_only(record: Record) -> Record:
         out.append(row)
     record = dataclasses.replace(record, readings=tuple(out))
     return on("peer_copy_bytes_per_second", 1.6e10)(record)
-
-
-__all__ = ["CPUID", "FAULTS", "NVML", "Fault"]

@@ -416,8 +416,8 @@ TEXTS = {
     ),
     "driver-too-old": Text(
         N_("The driver is too old"),
-        N_("driver {version}"),
-        N_("{ordered}"),
+        N_("driver {version} has no name for the card"),
+        N_("a driver that knows the card"),
         N_("The driver lacks names or paths (FP8) for this GPU."),
         N_("Please update the driver ({version})."),
     ),

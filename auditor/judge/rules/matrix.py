@@ -73,3 +73,24 @@ def fewer_than_the_model(case: Case) -> Iterator[Finding]:
         {"measured": least, "expected": model.nvlink_links, "model": model.name, "links": None},
         [cell for pair, cell in seen.cells.items() if seen.bonded[pair] == least][:8],
     )
+
+
+@rule
+def mesh_of_a_card_without_nvlink(case: Case) -> Iterator[Finding]:
+    """NVLink between all GPUs, but the ordered name is of a card that has none, or of none that is known: renamed."""
+    order, seen = case.order, mesh(case)
+    if order is None or not order.gpu or not seen.bonded or not all(seen.bonded.values()):
+        return
+    if any(model.nvlink_links for model in case.ordered):
+        return
+    named = [reading for gpu in case.gpus for reading in case.view.all("gpu_identity_name", gpu)]
+    yield case.finding(
+        "unknown-name",
+        "unproven",
+        "review",
+        "server",
+        "contradiction",
+        "evidence catalogue, section 10: a card without NVLink in an NVLink mesh is an SXM board under another name",
+        {"name": str(named[0].value) if named else order.gpu, "pci": None},
+        (*list(seen.cells.values())[:4], *named[:1]),
+    )

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from auditor.finding import Finding, Severity
 from auditor.judge import signs
 from auditor.judge.case import Case
+from auditor.judge.figures import figure
 from auditor.judge.rule import rule
 from auditor.judge.signs import Machine
 from auditor.judge.texts import N_, Text
@@ -82,14 +83,22 @@ def hidden_hypervisor(case: Case) -> Iterator[Finding]:
         )
 
 
+_VGPU = ("gpu_identity_virtualization_mode", "gpu_identity_name")
+
+
 @rule
 def vgpu(case: Case) -> Iterator[Finding]:
     """A vGPU is a time slice of a card, also when its profile has the whole memory."""
     found = case.machine
     if found.level != signs.VGPU:
         return
-    driver = [sign.reading for sign in found.signs if sign.told == "driver"]
-    other = [sign.reading for sign in found.signs if sign.told != "driver"]
+    driver = [s.reading for s in found.signs if s.reading.metric in _VGPU]
+    measured = []
+    for gpu in case.gpus:
+        model, written = case.identities[gpu].model, case.view.one("memory_capacity_bytes", gpu)
+        if model and model.memory_bytes and written is not None:
+            sliced = figure(written) < case.lines.capacity_short.value * min(model.memory_bytes)
+            measured += [written] if sliced else []
     yield case.finding(
         "vgpu-grid",
         "misallocated",
@@ -98,7 +107,7 @@ def vgpu(case: Case) -> Iterator[Finding]:
         "order" if case.order else "evidence",
         "the order" if case.order else SOURCE,
         {"profile": next((str(r.value) for r in driver if r.metric == "gpu_identity_name"), None)},
-        (*driver, *other),
+        (*driver, *measured),
     )
 
 

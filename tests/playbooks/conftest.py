@@ -121,6 +121,12 @@ def folders(fleet: Fleet, server: str) -> list[Path]:
     return list(fleet.root(server).glob("tmp/auditor-*"))
 
 
+def reboot(fleet: Fleet, server: str) -> None:
+    """An empty disk, with the torch of tests/conftest.py in sight again."""
+    fleet.reboot(server)
+    fleet.root(server).joinpath("root").chmod(0o711)
+
+
 def wait_for(what: Callable[[], Any], seconds: float = 30) -> Any:
     """The first true answer of `what`; fails after `seconds`."""
     limit = time.monotonic() + seconds
@@ -159,12 +165,12 @@ def real_probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def storm(whole_fleet: Fleet, stub_probe: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Auditor]:
-    """An auditor for one audit that several tests look at; the fleet is healed when the module ends."""
+    """An auditor for one audit that several tests look at; when the module ends, every machine starts anew."""
     whole_fleet.fault("*", "kick")  # connections that earlier tests left open have those tests' patience
     yield Auditor(whole_fleet, stub_probe, tmp_path_factory.mktemp("storm") / "results")
     whole_fleet.heal("*")
     for server in whole_fleet.names:
-        behave(whole_fleet, server)
+        reboot(whole_fleet, server)
 
 
 @pytest.fixture

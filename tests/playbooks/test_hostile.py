@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import resource
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,7 +33,7 @@ _SMUGGLE = {
 
 
 def disguise(fleet: Fleet, server: str, script: str) -> None:
-    """The server's /usr/bin/python3 becomes this script, until it is rebooted."""
+    """The server's /usr/bin/python3 becomes this script, until the machine starts anew."""
     path = fleet.root(server) / "usr/bin/python3"
     path.unlink()
     path.write_text(script)
@@ -42,17 +41,14 @@ def disguise(fleet: Fleet, server: str, script: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def done(storm: Auditor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
+def done(storm: Auditor, tmp_path_factory: pytest.TempPathFactory) -> Done:
     """One audit of a good server, one that floods and one that smuggles."""
     words = f"'noise before \x1b[31m' '{json.dumps(_SMUGGLE)}' 'junk after \x1b]0;x\x07'"
     disguise(storm.fleet, "h002", _FLOOD)
     disguise(storm.fleet, "h003", _ANSWER.format(words=words))
     limits = tmp_path_factory.mktemp("inventory") / "limits.ini"
     limits.write_text("[all]\nh003 audit_limit=1\n")
-    yield storm("--limit", "h001,h002,h003", inventory=[storm.fleet.inventory, limits])
-    for server in ("h002", "h003"):
-        storm.fleet.reboot(server)
-        storm.fleet.root(server).joinpath("root").chmod(0o711)
+    return storm("--limit", "h001,h002,h003", inventory=[storm.fleet.inventory, limits])
 
 
 def test_C05_a_flood_ends_in_a_row(done: Done) -> None:

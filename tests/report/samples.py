@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -89,7 +90,7 @@ def a100(
     if gpus > 1:
         rows += _collectives(gpus, nvlink)
         for ranks in (1, 2, 4, 8)[: int(math.log2(gpus)) + 1]:
-            gain = ranks ** (0.877 if nvlink else 0.72)
+            gain = ranks ** (0.885 if nvlink else 0.72)
             rows.append(reading("training_step_speedup_ratio", "server", gain, ranks=ranks))
             rows.append(
                 reading("training_step_tokens_per_second", "server", 21000.0 * gain, ranks=ranks, parameters=124000000)
@@ -278,23 +279,50 @@ def given(
     return Given(judgement, {name: record for name, record in records.items() if record is not None})
 
 
+def one_of_many(name: str, kind: int) -> Record | None:
+    """The reference case, a slow GPU, an unreachable server, one without a thermal reading, else a healthy one."""
+    if kind == 1:
+        return a100(name, guest=True, nvlink=False)
+    if kind == 3:
+        return a100(name, slow=5)
+    if kind == 5:
+        return None
+    if kind == 6:
+        return without(a100(name), "thermal", "the GPU was lost during the load")
+    return a100(name)
+
+
 def mixed(servers: int = 8) -> Given:
-    """A run with every verdict: the reference case, a slow GPU, an unreachable server, healthy ones."""
-    records: dict[str, Record | None] = {}
-    for i in range(1, servers + 1):
-        name = f"gpu-{i:02d}" if servers < 100 else f"gpu-{i:03d}"
-        kind = (i - 1) % 8
-        if kind == 1:
-            records[name] = a100(name, guest=True, nvlink=False)
-        elif kind == 3:
-            records[name] = a100(name, slow=5)
-        elif kind == 5:
-            records[name] = None
-        elif kind == 6:
-            records[name] = without(a100(name), "thermal", "the GPU was lost during the load")
-        else:
-            records[name] = a100(name)
-    return given(records)
+    """A run with every verdict."""
+    names = [f"gpu-{i:02d}" if servers < 100 else f"gpu-{i:03d}" for i in range(1, servers + 1)]
+    return given({name: one_of_many(name, place % 8) for place, name in enumerate(names)})
+
+
+class Fleet:
+    """A large run whose records are made when they are asked for, as a run folder reads them from disk."""
+
+    run = None
+
+    def __init__(self, servers: int) -> None:
+        self.kinds = {f"gpu-{i:05d}": (i if i % 10 < 4 else 0) % 8 for i in range(servers)}
+        self.judgement = judge(
+            self._inputs,
+            run=RUN,
+            inventory="provider_a",
+            version="0.1.0",
+            of_inventory=servers,
+            started="2026-12-01T03:15:00Z",
+            finished="2026-12-01T03:19:10Z",
+        )
+
+    def _inputs(self) -> Iterator[ServerInput]:
+        for name in self.kinds:
+            record = self.record(name)
+            state = State(phase="done") if record else State(phase="reach", reason="unreachable")
+            yield ServerInput(name, ORDER, None, record, state=state, sha256=None if record is None else "0" * 64)
+
+    def record(self, name: str) -> Record | None:
+        return one_of_many(name, self.kinds[name])
 
 
 def without(record: Record, probe: str, reason: str) -> Record:

@@ -6,10 +6,10 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 
-from auditor import catalog
-from auditor.catalog.achievable import AllReduce, low
+from auditor.catalog.achievable import low
 from auditor.judge.texts import N_
 from auditor.records import Reading
+from auditor.report import published
 from auditor.report.sheets import Row, Table
 from auditor.report.show import show
 from auditor.report.view import Report, Seen
@@ -80,10 +80,10 @@ class _Collectives(Table):
         if page is None:
             return
         for model, gpus in list(self.kinds)[:2]:
-            for name, published in band(model, gpus):
+            for name, found in published.rows(model, gpus):
                 first = page.next_row
-                for size, row in published:
-                    cited = catalog.load().achievable.sources.get(row.source, row.source)
+                for size, row in found:
+                    cited = published.citation(row)
                     label = self.report.texts._(name, model=model, gpus=gpus)
                     algbw = row.algbw_gb_s * 1e9 if row.algbw_gb_s else None
                     figures = (algbw, low(row.busbw_gb_s) * 1e9)
@@ -142,20 +142,6 @@ def rows(report: Report, seen: Seen) -> Iterator[Row]:
             one.spread if one else None,
             show(one.source) if one else None,
         )
-
-
-def band(model: str, gpus: int) -> Iterator[tuple[str, list[tuple[float, AllReduce]]]]:
-    """The lowest and the highest published all-reduce of a model by size; needs two sizes to be a line."""
-    by_size: dict[float, list[AllReduce]] = defaultdict(list)
-    for row in catalog.load().achievable.nccl_all_reduce:
-        fits = row.comparable and row.gpus == gpus and model in row.models
-        if fits and row.bytes and row.bytes <= 2**30:
-            by_size[float(row.bytes)].append(row)
-    if len(by_size) < 2:
-        return
-    names = ((N_("published, lowest: {gpus} × {model}"), min), (N_("published, highest: {gpus} × {model}"), max))
-    for name, pick in names:
-        yield name, [(size, pick(by_size[size], key=lambda row: low(row.busbw_gb_s))) for size in sorted(by_size)]
 
 
 def _line(name: str, first: int, last: int, reference: bool = False) -> charts.Line:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from auditor.judge.texts import N_
-from auditor.records import ProbeRow, Record
 from auditor.report.sheets import Row, Table
 from auditor.report.show import show
+from auditor.report.unmeasured import unmeasured
 from auditor.report.view import Report, Seen
 from auditor.report.words import missing_text, reason_text, span, word
 from auditor.report.workbook import Book, Column
@@ -43,7 +43,7 @@ def rows(report: Report, seen: Seen) -> Iterator[Row]:
         reason = reason_text(texts, server.reason) or texts._(N_("no record came"))
         yield (name, None, "server", word(texts, server.phase), reason, None, missing_text(texts, server.missing))
         return
-    for (probe, status, reason, cut), subjects in _alike(seen.record).items():
+    for (probe, status, reason, cut), subjects in unmeasured(seen.record).items():
         needed = [m for m in server.missing if _met_by(m, probe, subjects)]
         yield (
             name,
@@ -54,18 +54,6 @@ def rows(report: Report, seen: Seen) -> Iterator[Row]:
             show(", ".join(cut), 2000),
             missing_text(texts, needed) or None,
         )
-
-
-def _alike(record: Record) -> dict[tuple[str, str, str, tuple[str, ...]], list[str]]:
-    groups: dict[tuple[str, str, str, tuple[str, ...]], list[str]] = {}
-    for row in record.probes:
-        if row.status != "measured" or row.cut:
-            groups.setdefault(_ending(row), []).append(row.subject)
-    return groups
-
-
-def _ending(row: ProbeRow) -> tuple[str, str, str, tuple[str, ...]]:
-    return row.probe, row.status, row.reason or "", row.cut
 
 
 # The probe that would have met a need of policy.yaml, where it is not called like the need.

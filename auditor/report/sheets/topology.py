@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from auditor.judge.texts import N_
-from auditor.records import Reading, Record
+from auditor.report.paths import MOST_GPUS, Path, matrix, tint
 from auditor.report.show import show
 from auditor.report.view import Report, Seen, worst_first
 from auditor.report.workbook import Book, Column, Page, Put
@@ -17,18 +15,9 @@ NOTE = N_(
     "NV# = that many NVLinks · PIX, PXB = one PCIe switch · PHB, NODE = through the host · SYS = across CPU sockets. "
     "Below the path: measured bandwidth of the pair in GB/s."
 )
-MOST_GPUS = 16
 MOST_SERVERS = 200
 COLUMNS = (Column("", "text", (11, 11)), *(Column("", "centre", (9, 9)) for _ in range(MOST_GPUS)))
 _ROW_POINTS, _PAGE_POINTS = 28.0, 700.0
-
-
-@dataclass(frozen=True)
-class Path:
-    """What joins two GPUs."""
-
-    word: str
-    bytes_per_second: float | None = None
 
 
 class _Topology:
@@ -77,38 +66,6 @@ class _Topology:
 def start(book: Book, report: Report) -> _Topology:
     """One matrix per server with two GPUs or more; of very many servers the worst."""
     return _Topology(book, report)
-
-
-def matrix(record: Record) -> tuple[list[str], dict[tuple[str, str], Path]] | None:
-    """The GPUs by index and what joins each two of them; None without a single path."""
-    gpus = sorted((s for s in record.subjects if s.kind == "gpu"), key=lambda s: (s.index is None, s.index or 0, s.id))
-    names = [gpu.id for gpu in gpus][:MOST_GPUS]
-    words: dict[str, str] = {}
-    rates: dict[str, float] = {}
-    for reading in record.readings:
-        if reading.metric == "topology_path" and isinstance(reading.value, str):
-            words.setdefault(reading.subject, reading.value)
-        elif _one_way(reading):
-            rates[reading.subject] = min(float(reading.value or 0), rates.get(reading.subject, float("inf")))
-    paths: dict[tuple[str, str], Path] = {}
-    for i, a in enumerate(names):
-        for b in names[i + 1 :]:
-            pair = f"{a}-{b}"
-            if pair in words or pair in rates:
-                paths[a, b] = paths[b, a] = Path(words.get(pair, "?"), rates.get(pair))
-    return (names, paths) if paths else None
-
-
-def _one_way(reading: Reading) -> bool:
-    one_way = reading.metric == "peer_copy_bytes_per_second" and reading.conditions.get("direction") == "one_way"
-    return one_way and isinstance(reading.value, int | float)
-
-
-def tint(word: str) -> str | None:
-    """The colour of a path's word."""
-    if word.startswith("NV"):
-        return "nvlink"
-    return {"PIX": "near", "PXB": "near", "PHB": "host", "NODE": "host", "SYS": "far"}.get(word)
 
 
 def _cell(path: Path | None) -> Put:

@@ -1,0 +1,127 @@
+"""The page of a whole report, and the page of one server that can be sent to its provider alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from auditor.finding import VERDICTS, ServerResult
+from auditor.report import html
+from auditor.report.formats import Whole
+from auditor.report.html import models
+from auditor.report.letter import letters
+from auditor.report.show import show
+from auditor.report.summary import VERDICT_MEANINGS, money_lines, sentence, what_was_audited
+from auditor.report.view import Report, Seen, worst_first
+from auditor.report.words import MARKS, word
+
+MOST_DETAILS = 1000
+MOST_DRAWN = 40
+MOST_FINDINGS = 5000
+
+
+class Page:
+    """The page of a whole report: servers are gathered as they pass, written worst first."""
+
+    def __init__(self, report: Report, path: Path) -> None:
+        self.report, self.path = report, path
+        ordered = worst_first(report.servers)
+        self.place = {id(server): number for number, server in enumerate(ordered)}
+        shown = report.shown_in_charts(lambda server: bool(server.figures), MOST_DRAWN)
+        self.drawn = {id(server) for server in shown}
+        self.rows: list[tuple[int, list[dict[str, Any]]]] = []
+        self.details: list[tuple[int, str]] = []
+        self._details = template(report, "details.html")
+
+    def take(self, seen: Seen) -> None:
+        """Keep a server's findings and its details as text."""
+        place = self.place[id(seen.server)]
+        if seen.server.findings:
+            self.rows.append((place, list(models.finding_rows(self.report, seen, _anchor(place), True))))
+        if place < MOST_DETAILS:
+            one = models.details(self.report, seen, _anchor(place), id(seen.server) in self.drawn)
+            self.details.append((place, self._details(one=one)))
+
+    def end(self) -> list[Path]:
+        """Write the page."""
+        report = self.report
+        whole = Whole(self.path)
+        write = whole.file.write
+        write(template(report, "head.html")(**_head(report, self.place)))
+        rows = [row for _, group in sorted(self.rows, key=lambda one: one[0]) for row in group]
+        left = max(0, len(rows) - MOST_FINDINGS)
+        write(template(report, "findings.html")(rows=rows[:MOST_FINDINGS], left=left))
+        whole.file.writelines(text for _, text in sorted(self.details))
+        write(template(report, "tail.html")(left=max(0, len(self.place) - MOST_DETAILS)))
+        return whole.done()
+
+
+class ServerPage:
+    """The page of one server: nothing in it speaks of another."""
+
+    def __init__(self, report: Report, path: Path, server: str) -> None:
+        self.report, self.path, self.server = report, path, server
+        self.seen: Seen | None = None
+
+    def take(self, seen: Seen) -> None:
+        """Keep the one server."""
+        if seen.server.name == self.server and self.seen is None:
+            self.seen = seen
+
+    def end(self) -> list[Path]:
+        """Write its page."""
+        report, seen = self.report, self.seen
+        if seen is None:
+            return []
+        one = models.details(report, seen, "server", True)
+        one["meaning"] = report.texts._(VERDICT_MEANINGS[seen.server.verdict])
+        written = letters(report, seen.server.name)
+        text = "\n\n".join([written[0][0], *written[0][1]]) if written else ""
+        whole = Whole(self.path)
+        whole.file.write(
+            template(report, "server.html")(
+                one=one,
+                rows=list(models.finding_rows(report, seen, "server", False)),
+                letter=text,
+                readings=list(models.reading_rows(seen)),
+            )
+        )
+        return whole.done()
+
+
+def template(report: Report, name: str) -> Any:
+    """A template with what every page needs already in its context."""
+    found = html.environment().get_template(name)
+    given: dict[str, Any] = {
+        "_": report.texts._,
+        "word": lambda key: word(report.texts, key),
+        "mark": MARKS.__getitem__,
+        "html_lang": {"zh": "zh-Hans"}.get(report.texts.code, report.texts.code),
+        "policy": html.policy(),
+        "style": html.safe_asset("style.css"),
+        "script": html.safe_asset("page.js"),
+        "subtitle": report.subtitle,
+        "warning": report.warning,
+    }
+    return lambda **more: found.render({**given, **more})
+
+
+def _head(report: Report, place: dict[int, int]) -> dict[str, Any]:
+    counts = report.verdicts()
+    ordered: list[ServerResult] = sorted(report.servers, key=lambda server: place[id(server)])
+    return {
+        "inventories": ", ".join(show(name, 60) for name in report.providers),
+        "verdicts": [
+            {"key": verdict, "count": f"{counts[verdict]:,}", "meaning": report.texts._(VERDICT_MEANINGS[verdict])}
+            for verdict in VERDICTS
+        ],
+        "facts": [*what_was_audited(report), *((title, text) for title, text, _ in money_lines(report))],
+        "problems": [{"severity": p.example.severity, "sentence": sentence(report, p)} for p in report.problems()],
+        "server_heads": models.server_heads(report),
+        "servers": [models.server_row(report, server, _anchor(place[id(server)])) for server in ordered],
+    }
+
+
+def _anchor(place: int) -> str:
+    """No part of a page's structure is made of a server's text (threat R10)."""
+    return f"server-{place + 1}"

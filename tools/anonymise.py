@@ -50,6 +50,8 @@ def neutral(document: dict[str, Any]) -> dict[str, Any]:
     for reading in out["readings"]:
         if reading["metric"] == "server_facts_kernel_version_text" and isinstance(reading["value"], str):
             reading["value"] = _KERNEL_TEXT
+        if reading["metric"] == "server_facts_hostname" and reading["value"]:
+            reading["value"] = _NAMING["server_facts_hostname"](0)
     return out  # type: ignore[no-any-return]
 
 
@@ -64,7 +66,8 @@ def _names(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for reading in document["readings"]:
         make = _NAMING.get(reading["metric"])
         value = reading["value"]
-        if make is not None and isinstance(value, str) and len(value) > 2 and value not in uuids:
+        # A name of two letters would be found inside other words.
+        if make is not None and isinstance(value, str) and len(value) > 3 and value not in uuids:
             number = counts[reading["metric"]] = counts.get(reading["metric"], -1) + 1
             yield value, make(number)
 

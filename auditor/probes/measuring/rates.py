@@ -8,7 +8,7 @@ from .products import Product
 SKIP = 0.25
 WINDOW = 1.0
 _STAMPED, _STAMPED_SECONDS = 12, 0.08
-_LOAD_BEFORE_STAMPS = 0.1
+_LOAD_BEFORE_STAMPS = 0.2
 
 
 class Sustained(NamedTuple):
@@ -41,7 +41,7 @@ def sustained(product: Product, device: str) -> Sustained:
 
 
 def per_clock(kernels: Any, product: Product) -> counted.Counted:
-    """Operations per counted SM clock, after a tenth of a second of the same load (the first calls read 1 % low)."""
+    """Operations per counted SM clock, after 0.2 s of the same load (the first calls read 1 % low)."""
     before = laps.run(product.call, "cuda", seconds=_LOAD_BEFORE_STAMPS)
     each = before.seconds / (len(before.device) - 1)
     result = counted.count(kernels, product, max(4, min(_STAMPED, int(_STAMPED_SECONDS / each))))

@@ -93,7 +93,8 @@ def build(folder: Path, missing: Iterable[str] = ()) -> Path:
         raise RuntimeError("the NVML double needs a C compiler: apt-get install gcc libc6-dev")
     folder.mkdir(parents=True, exist_ok=True)
     hidden = folder / "symbols"
-    hidden.write_text("{ local: %s };" % " ".join(f"{name};" for name in ["root_of_the_double", *missing]))
+    names = " ".join(f"{name};" for name in ["nothing_by_this_name", *missing])
+    hidden.write_text(f"{{ local: {names} }};")
     for source, library in (("nvml.c", "libnvidia-ml.so.1"), ("cuda.c", "libcuda.so.1")):
         command = [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", str(HERE / source)]
         script = [f"-Wl,--version-script={hidden}"] if source == "nvml.c" else []

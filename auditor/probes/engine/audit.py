@@ -113,9 +113,10 @@ class Audit:
     def _ask_the_driver(self) -> None:
         self._lookout.start()
         self._cuda_door = self._crew.hire("cuda", "cuda")
-        self._wait(lambda: self._lookout.gpus is not None, LISTING_SECONDS)
+        limit = min(LISTING_SECONDS, self._budget.left)
+        self._wait(lambda: self._lookout.gpus is not None, limit)
         if self._lookout.gpus is None:
-            self._lookout.give_up("no answer within %.0f s" % LISTING_SECONDS)
+            self._lookout.give_up(self._stopped or "no answer within %.0f s" % limit)
         refusal = self._lookout.refusal
         if refusal not in (None, "library_not_found", "no_binding"):
             self._progress.event("note", text="the GPU driver: %s" % refusal)
@@ -238,10 +239,10 @@ class Audit:
         seats = [seat for seat in self._seats.of(probe.scope) if not self._barred(probe, seat)]
         for seat in seats:
             self._seats.fill(seat, torch)
-        if probe.heavy and self._fixed is None:
+        if probe.heavy and self._lookout.at_rest:
             self._let_the_server_have_torch()
         self._wait(lambda: all(seat.ready or seat.colleague is None for seat in seats), None, seats)
-        if probe.heavy and self._fixed is None:
+        if probe.heavy and self._lookout.at_rest:
             self._doubt_loaded(seats)
         able = [seat for seat in seats if not self._barred(probe, seat) and not self._unready(probe, seat, torch)]
         if probe.scope == "all" and len(able) < len(self._seats.all):
@@ -289,7 +290,7 @@ class Audit:
         if probe.heavy:
             self._lookout.measuring()
         deadline = begun + share
-        task = Task(probe, hook, deadline, deadline + budget.grace(share))
+        task = Task(probe, hook, deadline, deadline + budget.grace(probe, share))
         task.start(seats, [_subject(probe, seat) for seat in seats])
         if hook == "run":
             for subject in dict.fromkeys(part.subject for part in task.parts.values()):
@@ -368,8 +369,9 @@ class Audit:
                 self._lost(colleague)
             else:
                 self._understand(colleague, message)
-        if self._cuda is None and time.monotonic() - self._began > CUDA_SECONDS:
-            self._no_cuda("no answer within %.0f s" % CUDA_SECONDS)
+        waited = time.monotonic() - self._began
+        if self._cuda is None and (waited > CUDA_SECONDS or self._budget.left < 0):
+            self._no_cuda("no answer within %.0f s" % waited)
         self._progress.step(None, self._percent())
 
     def _understand(self, colleague: Colleague, message: Message) -> None:

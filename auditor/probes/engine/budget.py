@@ -32,6 +32,8 @@ def wanted(probe: Probe, profile: str, soak_seconds: float) -> float:
     return max(seconds, soak_seconds + 60.0) if probe.key == "thermal" and profile == "soak" else seconds
 
 
-def grace(share: float) -> float:
-    """How long after its time a probe may go on before its worker is taken for hung."""
+def grace(probe: Probe, share: float) -> float:
+    """How long after its time a probe may go on before its worker is taken for hung; a probe's file may name it."""
+    if probe.grace is not None:
+        return probe.grace
     return min(_LARGEST_GRACE, max(_SMALLEST_GRACE, 0.5 * share))

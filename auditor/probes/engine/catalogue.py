@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
 import auditor.probes
 
@@ -27,6 +27,7 @@ class Probe:
     workers: bool
     finishes: bool
     title: str
+    grace: Optional[float] = None
 
     @property
     def heavy(self) -> bool:
@@ -63,5 +64,6 @@ def _describe(module: ModuleType) -> Probe:
         order=getattr(module, "ORDER", 50),
         workers=getattr(module, "WORKERS", True),
         finishes=hasattr(module, "finish"),
+        grace=getattr(module, "GRACE", None),
         title=(module.__doc__ or "").strip().splitlines()[0] if module.__doc__ else "",
     )

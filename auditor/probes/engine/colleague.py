@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -114,10 +115,14 @@ class Colleague:
         return self.process.poll() is not None
 
     def last_words(self) -> str:
-        """How it ended, and the last line it printed."""
+        """How it ended, and the last line it printed. Its socket closes a moment before it is gone."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=1.0)
+        while self.noisy and self._more() and self.listen():
+            pass
         code = self.process.poll()
         if code is None:
-            how = "it hangs"
+            how = "it speaks no more"
         elif code < 0:
             how = "killed by %s" % _signal_name(-code)
         else:

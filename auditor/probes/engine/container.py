@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Callable, Dict, List
+from typing import Callable, Dict, List, Optional
 
 from . import tree
 
@@ -68,14 +68,20 @@ def container(signs: Signs) -> str:
 
 def _inside(root: str) -> bool:
     """Whether any of our namespaces is not the first; a kernel that does not say is taken at its other words."""
-    for name, first in _FIRST_NAMESPACES.items():
-        try:
-            link = os.readlink(os.path.join(root, "proc/self/ns", name))
-        except OSError:
-            continue
-        if link != "%s:[%d]" % (name, first):
-            return True
-    return False
+    return any(_is_first(root, name) is False for name in _FIRST_NAMESPACES)
+
+
+def first_pid_namespace(root: str) -> bool:
+    """Whether our process numbers are the kernel's own, those that the GPU driver tells."""
+    return _is_first(root, "pid") is True
+
+
+def _is_first(root: str, name: str) -> Optional[bool]:
+    try:
+        link = os.readlink(os.path.join(root, "proc/self/ns", name))
+    except OSError:
+        return None
+    return link == "%s:[%d]" % (name, _FIRST_NAMESPACES[name])
 
 
 def sandbox(signs: Signs) -> str:

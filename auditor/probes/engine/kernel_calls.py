@@ -6,7 +6,7 @@ import ctypes
 import os
 import signal
 
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 1, 36, 37
 
 
 def die_with_parent(parent: int) -> None:
@@ -21,6 +21,12 @@ def adopt_orphans() -> bool:
     return _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
+def adopts_orphans() -> bool:
+    """Whether this process takes orphans in: then a child that it did not start is one."""
+    answer = ctypes.c_int(0)
+    return _prctl(_PR_GET_CHILD_SUBREAPER, ctypes.addressof(answer)) and answer.value == 1
+
+
 def die_first(score: int = 800) -> None:
     """When memory runs out the kernel should end the audit before the customer's work."""
     try:
@@ -32,6 +38,6 @@ def die_first(score: int = 800) -> None:
 
 def _prctl(option: int, value: int) -> bool:
     try:
-        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
+        return bool(ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0) == 0)
     except (OSError, AttributeError):
         return False

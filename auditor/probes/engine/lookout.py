@@ -9,7 +9,7 @@ import os
 import time
 from typing import Dict, List, NamedTuple, Optional, Set
 
-from . import occupancy, process_tree
+from . import container, occupancy, process_tree
 from .channel import Message
 from .colleague import Colleague
 from .crew import Crew
@@ -47,10 +47,11 @@ class Lookout:
         self._told: Dict[int, float] = {}
         self._watcher: Optional[Colleague] = None
         self._watchers = 0
-        self._busy_started = False
+        self.at_rest = True
         self._last_leave = float("-inf")
         self._aliens: Set[int] = set()
         self._own: Set[int] = set()
+        self._exact = container.first_pid_namespace("/")
 
     def start(self) -> None:
         """Send a watcher out; a new one where the last has died, but not for ever."""
@@ -96,7 +97,7 @@ class Lookout:
 
     def measuring(self) -> None:
         """From now on load on the GPUs is ours."""
-        self._busy_started = True
+        self.at_rest = False
 
     def understand(self, message: Message, contexts: int) -> Optional[Alarm]:
         """Take in what the watcher says; `contexts` is how many processes of ours may be on a GPU."""
@@ -116,9 +117,9 @@ class Lookout:
         self.windows.add(gpu, row)
         _, celsius, _, watts, hertz, *_ = row
         load = row[7]
-        if not self._busy_started and load is not None:
+        if self.at_rest and load is not None:
             self._loads.setdefault(gpu, []).append(load)
-        if self._busy_started and time.monotonic() - self._told.get(gpu, float("-inf")) >= 1.0:
+        if not self.at_rest and time.monotonic() - self._told.get(gpu, float("-inf")) >= 1.0:
             self._told[gpu] = time.monotonic()
             self._progress.event("sample", subject="gpu%d" % gpu, watts=watts, celsius=celsius, hertz=hertz)
         limit = self._limits.get(gpu)
@@ -134,7 +135,7 @@ class Lookout:
             return None
         if time.monotonic() - self._last_leave < _ON_THEIR_WAY_OUT:
             contexts += 1
-        stranger = self._tenants.setdefault(gpu, Tenants()).look(
+        stranger = self._tenants.setdefault(gpu, Tenants(self._exact)).look(
             usage["processes"], self._ours(usage["processes"] or []), contexts
         )
         if stranger is not None:

@@ -35,12 +35,13 @@ def hidden(memory: Optional[float], loads: List[float]) -> Optional[str]:
 class Tenants:
     """Who came to one GPU since we work there.
 
-    Where the driver's process numbers are ours, every number that never was ours is a stranger. In a container with
-    numbers of its own none of ours appears: then it takes more processes than ours, in two looks running, since one
-    of ours may be on its way out.
+    Where the driver's process numbers are ours (`exact`, or one of ours appears among them), every number that never
+    was ours is a stranger. In a container with numbers of its own none of ours appears: then it takes more processes
+    than ours, in two looks running, since one of ours may be on its way out.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, exact: bool) -> None:
+        self._exact = exact
         self._ours: Set[int] = set()
         self._known: Set[int] = set()
         self._surplus = 0
@@ -49,7 +50,7 @@ class Tenants:
         """The stranger as text. `ours` are our processes now, `contexts` how many of them may be on this GPU."""
         self._ours |= ours
         listed = {process["pid"] for process in processes or ()}
-        if listed & self._ours:
+        if self._exact or listed & self._ours:
             strangers = listed - self._ours
         else:
             self._surplus = self._surplus + 1 if len(listed) > contexts else 0

@@ -12,6 +12,8 @@ import signal
 import time
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set
 
+from . import kernel_calls
+
 MARK = "AUDITOR_WORKER"
 
 
@@ -96,11 +98,11 @@ def end(root: Entry, word: str, ours: Dict[int, str], limit: float = 3.0) -> Lis
 
 
 def _orphans(processes: Dict[int, Entry], word: str, root: int, ours: Dict[int, str]) -> List[Entry]:
-    found = []
+    found, adopting = [], kernel_calls.adopts_orphans()
     for process in processes.values():
         if process.pid == os.getpid() or process.pid == root or process.pid in ours or process.parent == 2:
             continue
-        adopted = process.parent == os.getpid()
+        adopted = adopting and process.parent == os.getpid()
         if adopted or process.parent == 1:
             of = mark(process)
             if of == word or (adopted and of not in ours.values()):

@@ -1,0 +1,460 @@
+"""The engine on GPU servers that are not there: the NVML double answers, small probes stand in for the real ones."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests import nvml_double
+from tests.nvml_double import Machine, healthy
+
+SEES = """
+SCOPE = "gpu"
+def run(context):
+    import os
+    yield context.reading("sees", os.environ["CUDA_VISIBLE_DEVICES"])
+    yield context.reading("place", "%d of %d, %d GPUs" % (context.rank, context.ranks, len(context.gpus)))
+    yield context.reading("own", context.gpu.uuid)
+"""
+LOAD = """
+SCOPE = "gpu"
+ORDER = 60
+SECONDS = {"quick": 30.0}
+def run(context):
+    import time
+    yield context.reading("started", True)
+    while context.remaining() > 0 and time.sleep(0.02) is None:
+        if context.gpu.index != 1 and context.remaining() < 30 - %s:
+            break
+    yield context.reading("ended", True)
+"""
+EACH = 'SCOPE = "gpu"\ndef run(context):\n    yield context.reading("ran", True)\n'
+ALL = 'SCOPE = "all"\ndef run(context):\n    yield context.reading("ranks", context.ranks)\n'
+HOST = 'ORDER = 80\ndef run(context):\n    yield context.reading("ran", True)\n'
+FACT = 'ORDER = 10\ndef run(context):\n    yield context.reading("ran", True)\n'
+
+
+@pytest.mark.parametrize("gpus", [1, 3, 16])
+def test_each_worker_sees_its_own_gpu_only(command, machine, gpus):
+    """By UUID, whatever the number of GPUs; ranks follow NVML's order."""
+    double = machine(healthy("a100x8-nvswitch", gpus))
+    outcome = command.probes(sees=SEES, together=ALL).run(on=double, timeout=120)
+    uuids = {f"gpu{index}": gpu["nvmlDeviceGetUUID"] for index, gpu in enumerate(double.profile["gpus"])}
+    assert outcome.record["device"] == "cuda"
+    assert outcome.values("sees_sees") == outcome.values("sees_own") == uuids
+    assert outcome.values("sees_place") == {f"gpu{i}": f"{i} of {gpus}, {gpus} GPUs" for i in range(gpus)}
+    assert outcome.values("together_ranks") == {"server": gpus}
+    subjects = {s["id"]: s for s in outcome.record["subjects"] if s["kind"] == "gpu"}
+    assert {name: s["uuid"] for name, s in subjects.items()} == uuids
+    assert subjects["gpu0"]["pci"] == "0000:07:00.0" and subjects["gpu0"]["name"] == "NVIDIA A100-SXM4-80GB"
+
+
+def test_mixed_models_in_one_server_are_all_measured(command, machine):
+    """Each under its own name."""
+    profile = nvml_double.edited(healthy("a100x8-nvswitch", 3), 1, nvmlDeviceGetName="NVIDIA A30")
+    outcome = command.probes(each=EACH).run(on=machine(profile))
+    assert [s["name"] for s in outcome.record["subjects"] if s["kind"] == "gpu"] == [
+        "NVIDIA A100-SXM4-80GB",
+        "NVIDIA A30",
+        "NVIDIA A100-SXM4-80GB",
+    ]
+    assert set(outcome.values("each_ran")) == {"gpu0", "gpu1", "gpu2"}
+
+
+def test_a_gpu_in_mig_mode_is_seen_through_its_instance(command, machine):
+    """CUDA can only be pointed at an instance of it."""
+    profile = nvml_double.mig(healthy("a100x8-nvswitch", 2), 1)
+    seen = command.probes(sees=SEES).run(on=machine(profile)).values("sees_sees")
+    assert seen["gpu0"].startswith("GPU-") and seen["gpu1"].startswith("MIG-")
+
+
+def test_F06_a_lost_gpu_keeps_its_place_and_the_others_go_on(command, machine):
+    """Its rows carry the driver's word; a collective without it is not attempted."""
+    profile = nvml_double.lost(healthy("a100x8-nvswitch", 3), 1)
+    outcome = command.probes(each=EACH, together=ALL).run(on=machine(profile))
+    rows = outcome.rows("each")
+    assert {subject: row["status"] for subject, row in rows.items()} == {
+        "gpu0": "measured",
+        "gpu1": "failed",
+        "gpu2": "measured",
+    }
+    assert "gpu_lost" in rows["gpu1"]["reason"]
+    assert outcome.rows("together")["server"]["status"] == "skipped"
+    assert "gpu1" in outcome.rows("together")["server"]["reason"]
+
+
+def test_F06_a_gpu_lost_in_the_middle_stops_its_own_probe_only(command, machine):
+    """The watcher sees it within seconds; the others finish, the next probe says why it is not there."""
+    double = machine(healthy("a100x8-nvswitch", 3))
+    process = command.probes(load=LOAD % 3, after=EACH + "ORDER = 70\n").start(on=double)
+    wait_for(process, "load_started", 3)
+    double.change(nvml_double.lost(double.profile, 1))
+    outcome = command.ended(process)
+    assert {s: row["status"] for s, row in outcome.rows("load").items()} == {
+        "gpu0": "measured",
+        "gpu1": "failed",
+        "gpu2": "measured",
+    }
+    assert "the driver says gpu_lost since second" in outcome.rows("load")["gpu1"]["reason"]
+    assert outcome.values("load_started") == {"gpu0": True, "gpu1": True, "gpu2": True}
+    assert set(outcome.values("after_ran")) == {"gpu0", "gpu2"}
+
+
+def wait_for(process, metric, times):
+    """Read the progress until so many readings of a metric came."""
+    for line in process.stderr:
+        if '"reading"' in line and metric in line:
+            times -= 1
+            if not times:
+                return
+    raise AssertionError(f"{metric} never came")
+
+
+# --- somebody else -----------------------------------------------------------------------------------------------
+
+
+def test_H01_a_gpu_in_use_is_left_alone(command, machine):
+    """No probe, no worker, no context there: its rows name the process; host probes and collectives wait too."""
+    tenant = subprocess.Popen(["sleep", "600"])
+    profile = nvml_double.used(healthy("a100x8-nvswitch", 3), 1, tenant.pid)
+    probes = {"each": EACH, "time_slicing": EACH, "together": ALL, "host": HOST, "fact": FACT}
+    try:
+        outcome = command.probes(**probes).run(on=machine(profile))
+    finally:
+        tenant.kill()
+        tenant.wait()
+    for probe in ("each", "time_slicing"):
+        rows = outcome.rows(probe)
+        assert rows["gpu0"]["status"] == rows["gpu2"]["status"] == "measured"
+        assert rows["gpu1"]["status"] == "skipped"
+        assert rows["gpu1"]["reason"] == f"in use by sleep (pid {tenant.pid}, 12.0 GiB)"
+    assert outcome.rows("together")["server"]["status"] == outcome.rows("host")["server"]["status"] == "skipped"
+    assert outcome.rows("fact")["server"]["status"] == "measured"
+
+
+def test_allow_busy_measures_it_all_the_same(command, machine):
+    """Who asks for it gets it."""
+    profile = nvml_double.used(healthy("a100x8-nvswitch", 2), 1, os.getpid())
+    outcome = command.probes(each=EACH).run("--allow-busy", on=machine(profile))
+    assert set(outcome.values("each_ran")) == {"gpu0", "gpu1"}
+
+
+def test_H01_somebody_who_comes_while_we_measure_gets_the_gpu(command, machine):
+    """Our probe is gone within 5 s, the reason says who and when; the other GPU is measured to the end."""
+    double = machine(healthy("a100x8-nvswitch", 2))
+    tenant = subprocess.Popen(["sleep", "600"])
+    process = command.probes(load=LOAD % 5, after=EACH + "ORDER = 70\n").start(on=double)
+    try:
+        wait_for(process, "load_started", 2)
+        came = time.monotonic()
+        double.change(nvml_double.used(double.profile, 1, tenant.pid))
+        for line in process.stderr:
+            if '"gpu1"' in line and '"skipped"' in line or '"gpu0"' in line and '"measured"' in line:
+                break
+        took = time.monotonic() - came
+        outcome = command.ended(process)
+    finally:
+        tenant.kill()
+        tenant.wait()
+    row = outcome.rows("load")["gpu1"]
+    assert row["status"] == "skipped" and row["seconds"] < 5 and took < 10
+    assert row["reason"].startswith(f"in use by sleep (pid {tenant.pid}, 12.0 GiB) since second")
+    assert outcome.rows("load")["gpu0"]["status"] == "measured"
+    assert outcome.rows("after")["gpu1"]["status"] == "skipped"
+
+
+def test_memory_in_use_by_nobody_leaves_only_the_watcher_of_time_slices(command, machine):
+    """A container that hides its neighbours' processes cannot hide their memory."""
+    profile = nvml_double.crowded(healthy("a100x8-nvswitch", 2), 1)
+    outcome = command.probes(each=EACH, time_slicing=EACH).run(on=machine(profile))
+    row = outcome.rows("each")["gpu1"]
+    assert (row["status"], row["reason"]) == ("skipped", "12.0 GiB in use without a visible process")
+    assert set(outcome.values("time_slicing_ran")) == {"gpu0", "gpu1"}
+
+
+def test_load_without_a_process_leaves_only_the_watcher_of_time_slices(command, machine):
+    """Seen while the workers start: two seconds of load that nobody owns to."""
+    profile = nvml_double.edited(
+        healthy("a100x8-nvswitch", 2), 1, nvmlDeviceGetUtilizationRates={"gpu": 97, "memory": 40}
+    )
+    slow = "ORDER = 10\nSECONDS = {'quick': 4}\ndef run(context):\n    import time\n    time.sleep(2.6)\n"
+    outcome = command.probes(slow=slow, each=EACH, time_slicing=EACH).run(on=machine(profile))
+    row = outcome.rows("each")["gpu1"]
+    assert (row["status"], row["reason"]) == ("skipped", "97 % load without a visible process")
+    assert set(outcome.values("time_slicing_ran")) == {"gpu0", "gpu1"}
+
+
+def test_no_permission_to_list_processes_is_no_obstacle(command, machine):
+    """As in many containers: then memory and load decide."""
+    profile = nvml_double.edited(
+        healthy("a100x8-nvswitch", 2), None, nvmlDeviceGetComputeRunningProcesses="ERR Insufficient Permissions"
+    )
+    assert set(command.probes(each=EACH).run(on=machine(profile)).values("each_ran")) == {"gpu0", "gpu1"}
+
+
+def test_CUDA_VISIBLE_DEVICES_of_the_caller_is_obeyed(command, machine):
+    """What a scheduler granted is measured, the rest is named and left alone."""
+    profile = healthy("a100x8-nvswitch", 3)
+    profile["cuda"] = {"visible": [2]}
+    outcome = command.probes(each=EACH).run(on=machine(profile), CUDA_VISIBLE_DEVICES="2")
+    assert set(outcome.values("each_ran")) == {"gpu2"}
+    assert outcome.rows("each")["gpu0"]["reason"] == "not in CUDA_VISIBLE_DEVICES=2"
+
+
+# --- drivers that do not work ------------------------------------------------------------------------------------
+
+
+def test_a_driver_without_a_gpu_measures_the_cpu(command, machine):
+    """NVML answers and counts none: it is a CPU server."""
+    profile = healthy("a100x8-nvswitch", 0)
+    outcome = command.probes(each=EACH, fact=FACT).run(on=machine(profile))
+    assert outcome.code == 0 and outcome.record["device"] == "cpu"
+    assert outcome.values("each_ran") == {"server": True}
+
+
+def test_cuda_asked_for_where_there_is_none_is_a_row(command):
+    """No driver, no GPU, --device cuda: the record says so."""
+    outcome = command.probes(each=EACH, fact=FACT).run("--device", "cuda")
+    row = outcome.rows("each")["server"]
+    assert (row["status"], row["reason"]) == ("failed", "no NVIDIA GPU can be used here: library_not_found")
+    assert outcome.rows("fact")["server"]["status"] == "measured"
+
+
+@pytest.mark.parametrize("word", ["Driver Not Loaded", "Driver/library version mismatch", "Unknown Error"])
+def test_a_driver_that_refuses_is_told(command, machine, word):
+    """Its own word stands in the progress; the audit goes on with what there is."""
+    profile = healthy("a100x8-nvswitch")
+    profile["system"]["nvmlInit"] = f"ERR {word}"
+    outcome = command.probes(each=EACH).run("--device", "cuda", on=machine(profile))
+    told = {"Driver Not Loaded": "driver_not_loaded", "Unknown Error": "unknown_error"}.get(word, "driver_mismatch")
+    assert told in outcome.rows("each")["server"]["reason"]
+    assert any(told in event.get("text", "") for event in outcome.events)
+
+
+def test_F04_a_driver_that_hangs_costs_its_time_limit_and_no_more(command, machine):
+    """NVML and CUDA both never return: the audit goes on, nothing of ours is left hanging."""
+    profile = {**healthy("a100x8-nvswitch"), "cuda": {"cuInit": "HANG"}}
+    profile["system"]["nvmlInit"] = "HANG"
+    began = time.monotonic()
+    asks = "ORDER = 10\ndef run(context):\n    yield context.reading('refusal', context.cuda()['refusal'])\n"
+    process = command.probes(asks=asks, each=EACH).start("--device", "cuda", "--budget", "3", on=machine(profile))
+    outcome = command.ended(process)
+    assert time.monotonic() - began < 12
+    assert outcome.code == 0
+    assert "no answer within 3 s" in outcome.rows("each")["server"]["reason"]
+
+
+def test_a_watcher_that_dies_is_replaced(command, machine):
+    """Samples go on; the probe that looks at them notices a gap at most."""
+    probe = """
+    SCOPE = "gpu"
+    SECONDS = {"quick": 20.0}
+    def run(context):
+        import time
+        with context.sampling() as samples:
+            time.sleep(2.5)
+        yield context.reading("late", sum(row.t > time.monotonic() - 1.0 for row in samples.rows))
+    """
+    double = machine(healthy("h200x1-guest"))
+    process = command.probes(samples=probe).start(on=double)
+    wait_for_running(process)
+    for pid in os.listdir("/proc"):  # noqa: PTH208
+        if pid.isdigit() and b"watcher" in cmdline(pid) and parent(pid) == process.pid:
+            os.kill(int(pid), signal.SIGKILL)
+    assert command.ended(process).values("samples_late")["gpu0"] >= 5
+
+
+def wait_for_running(process):
+    """Read the progress until a probe runs."""
+    for line in process.stderr:
+        if '"running"' in line:
+            return
+
+
+def cmdline(pid):
+    """A process's command line."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+            return file.read()
+    except OSError:
+        return b""
+
+
+def parent(pid):
+    """A process's parent."""
+    from auditor.probes.engine import process_tree
+
+    entry = process_tree.entry(int(pid))
+    return entry.parent if entry else None
+
+
+# --- samples -----------------------------------------------------------------------------------------------------
+
+
+SAMPLES = """
+SCOPE = "gpu"
+SECONDS = {"quick": 5.0}
+def run(context):
+    import time
+    with context.sampling() as samples:
+        began = time.monotonic()
+        time.sleep(1.2)
+        ended = time.monotonic()
+    yield context.reading("hertz", samples.hertz)
+    yield context.reading("inside", all(began - 0.3 <= row.t <= ended + 0.3 for row in samples.rows))
+    row = samples.rows[-1]
+    for name in row._fields[1:]:
+        yield context.reading(name, getattr(row, name), source="driver/nvml")
+    context.note("what this driver does not tell")
+"""
+
+
+def test_samples_come_at_ten_hertz_or_more(command, machine):
+    """All values of every GPU, taken by another process, in this probe's own clock."""
+    double = machine(healthy("h200x1-guest"))
+    outcome = command.probes(samples=SAMPLES).run(on=double)
+    assert outcome.values("samples_hertz")["gpu0"] >= 10
+    assert outcome.values("samples_inside") == {"gpu0": True}
+    expected = {
+        "gpu_celsius": 42,
+        "memory_celsius": 45,
+        "watts": 84.517,
+        "sm_clock_hertz": 495e6,
+        "memory_clock_hertz": 3201e6,
+        "event_reasons": 1,
+    }
+    assert {metric: outcome.values(f"samples_{metric}")["gpu0"] for metric in expected} == expected
+    assert outcome.values("samples_nvlink_bytes") == {"gpu0": None}
+    assert outcome.values("samples_pcie_rx")["gpu0"] == pytest.approx(566e3)
+    assert any(event["event"] == "sample" and event["watts"] == 84.517 for event in outcome.events)
+
+
+def test_samples_without_new_calls_use_the_old_ones(command, nvml_libraries, tmp_path):
+    """A driver of the past has no event reasons and no fields: power and temperature still come."""
+    libraries = nvml_double.build(
+        tmp_path / "old", ["nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetFieldValues"]
+    )
+    double = Machine(tmp_path / "machine", libraries, healthy("h200x1-guest"))
+    outcome = command.probes(samples=SAMPLES).run(on=double)
+    assert outcome.values("samples_event_reasons") == {"gpu0": 1}
+    assert outcome.values("samples_watts") == {"gpu0": 120.642}
+    assert outcome.values("samples_memory_celsius") == {"gpu0": None}
+
+
+def test_H07_a_gpu_near_its_shutdown_is_given_a_rest(command, machine):
+    """Two degrees below the driver's shutdown the probe ends; the others go on."""
+    double = machine(healthy("a100x8-nvswitch", 2))
+    process = command.probes(load=LOAD % 3).start(on=double)
+    wait_for(process, "load_started", 2)
+    double.change(nvml_double.edited(double.profile, 1, **{"nvmlDeviceGetTemperature[0]": 91}))
+    outcome = command.ended(process)
+    row = outcome.rows("load")["gpu1"]
+    assert row["status"] == "failed" and row["reason"].startswith("stopped at 91 °C")
+    assert outcome.rows("load")["gpu0"]["status"] == "measured"
+
+
+def test_turns_and_barriers_across_gpus(command, machine):
+    """One at a time, in order of index; a barrier opens although one worker died on the way to it."""
+    probe = """
+    SCOPE = "gpu"
+    SECONDS = {"quick": 20.0}
+    def run(context):
+        import os, time
+        if context.gpu.index == 1:
+            os._exit(7)
+        context.barrier()
+        with context.turn():
+            began = time.monotonic()
+            time.sleep(0.1)
+            ended = time.monotonic()
+        agreed = context.agree(context.gpu.index == 2)
+        yield context.reading("began", began)
+        yield context.reading("ended", ended)
+        yield context.reading("agreed", agreed)
+    """
+    outcome = command.probes(turns=probe).run(on=machine(healthy("a100x8-nvswitch", 4)))
+    assert outcome.rows("turns")["gpu1"]["status"] == "failed"
+    began, ended = outcome.values("turns_began"), outcome.values("turns_ended")
+    assert ended["gpu0"] <= began["gpu2"] and ended["gpu2"] <= began["gpu3"]
+    assert outcome.values("turns_agreed") == {"gpu0": True, "gpu2": True, "gpu3": True}
+
+
+def test_the_process_that_sees_several_gpus_sees_the_free_ones(command, machine):
+    """A pair probe runs once, with all GPUs; with one GPU it does not apply."""
+    probe = "SCOPE = 'pair'\ndef run(context):\n    import os\n"
+    probe += "    yield context.reading('sees', os.environ['CUDA_VISIBLE_DEVICES'].count('GPU-'))\n"
+    command.probes(pairs=probe)
+    double = machine(healthy("a100x8-nvswitch", 3))
+    assert command.run(on=double).values("pairs_sees") == {"server": 3}
+    double.change(healthy("h200x1-guest"))
+    row = command.run(on=double).rows("pairs")["server"]
+    assert (row["status"], row["reason"]) == ("not_applicable", "needs two GPUs")
+
+
+def test_no_worker_is_left_for_a_diagnostic_that_wants_whole_gpus(command, machine):
+    """A probe without workers finds no process of ours on the GPUs; later probes get fresh ones."""
+    probe = """
+    WORKERS = False
+    ORDER = 90
+    def run(context):
+        import os
+        mine = open("/proc/self/stat").read().rpartition(")")[2].split()[1]
+        siblings = [pid for pid in os.listdir("/proc") if pid.isdigit() and pid != str(os.getpid())]
+        words = [open("/proc/%s/cmdline" % pid, "rb").read() for pid in siblings
+                 if os.path.exists("/proc/%s/stat" % pid)
+                 and open("/proc/%s/stat" % pid).read().rpartition(")")[2].split()[1] == mine]
+        yield context.reading("workers", sum(b"worker" in word for word in words))
+    """
+    outcome = command.probes(each=EACH, whole=probe).run(on=machine(healthy("a100x8-nvswitch", 2)))
+    assert outcome.values("whole_workers") == {"server": 0}
+
+
+NEEDS_TORCH = 'NEEDS = ("torch",)\n'
+
+
+def test_torch_without_cuda_is_told_before_anything_is_imported(command, machine):
+    """The rows name the build and the interpreter; facts are measured all the same."""
+    pytest.importorskip("torch")
+    import torch
+
+    if torch.version.cuda is not None:
+        pytest.skip("this torch has CUDA")
+    outcome = command.probes(each=NEEDS_TORCH + EACH, fact=FACT).run(on=machine(healthy("a100x8-nvswitch", 2)))
+    row = outcome.rows("each")["server"]
+    assert row["status"] == "skipped"
+    assert "built without CUDA" in row["reason"] and sys.executable in row["reason"]
+    assert outcome.rows("fact")["server"]["status"] == "measured"
+
+
+def test_torch_that_cannot_use_the_driver_is_told(command, machine, tmp_path):
+    """A torch for a newer CUDA than the driver's raises when its context opens: that sentence stands in the rows."""
+    fake = tmp_path / "site" / "torch"
+    fake.mkdir(parents=True)
+    (fake / "version.py").write_text("__version__ = '9.9+cu999'\ncuda = '99.9'\n")
+    (fake / "__init__.py").write_text(
+        "from . import version\n__version__ = version.__version__\n"
+        "def zeros(*a, **k):\n    raise RuntimeError('The NVIDIA driver on your system is too old (found 12040).')\n"
+    )
+    double = machine(healthy("a100x8-nvswitch", 2))
+    command.probes(each=NEEDS_TORCH + EACH)
+    outcome = command.run(on=double, PYTHONPATH=f"{command._tree}{os.pathsep}{fake.parent}")
+    rows = outcome.rows("each")
+    assert set(rows) == {"gpu0", "gpu1"}
+    assert all(
+        row["status"] == "failed" and "driver on your system is too old" in row["reason"] for row in rows.values()
+    )
+
+
+def test_a_torch_that_kills_its_process_is_tried_twice_and_no_more(command, machine, tmp_path):
+    """Each probe would cost an import; after the second death its seat stays empty."""
+    fake = tmp_path / "site" / "torch"
+    fake.mkdir(parents=True)
+    (fake / "version.py").write_text("__version__ = '9.9+cu999'\ncuda = '99.9'\n")
+    (fake / "__init__.py").write_text("import os\nos.write(1, b'x\\n')\nos.abort()\n")
+    command.probes(a=NEEDS_TORCH + EACH, b=NEEDS_TORCH + EACH, c=NEEDS_TORCH + EACH)
+    outcome = command.run(on=machine(healthy("h200x1-guest")), PYTHONPATH=f"{command._tree}{os.pathsep}{fake.parent}")
+    assert all(outcome.rows(key)["gpu0"]["status"] == "failed" for key in "abc")
+    assert all("SIGABRT" in outcome.rows(key)["gpu0"]["reason"] for key in "abc")

@@ -47,6 +47,7 @@ class Answer(msgspec.Struct, frozen=True):
     lacks: list[Literal["driver", "dcgm", "torch"]] = []
     plan: list[str] = []
     facts: dict[str, str | int | bool | None] | None = None
+    listing: dict[str, list[str]] | None = None
     removed: list[str] = []
     left: list[str] = []
 
@@ -79,8 +80,14 @@ def understand(raw: Any) -> Answer:
             for name, value in list((answer.facts or {}).items())[:few]
         },
         plan=[show(step, 300) for step in answer.plan[:few]],
+        listing=None if answer.listing is None else _listing(answer.listing),
         **clean,
     )
+
+
+def _listing(raw: dict[str, list[str]]) -> dict[str, list[str]]:
+    """A listing as text that may be shown, cut at what a server can honestly have."""
+    return {show(kind, 40): [show(one, 300) for one in names[:2000]] for kind, names in list(raw.items())[:10]}
 
 
 def record_bytes(answer: Answer) -> bytes | None:

@@ -155,6 +155,30 @@ def state(folder: Path, server: str) -> State | None:
         return None
 
 
+def keep_listing(folder: Path, server: str, when: str, listing: dict[str, list[str]]) -> None:
+    """Keep what was on the server `before` or `after`; the first `before` stays, also when a start is repeated."""
+    kept = listings(folder, server)
+    if when == "after" or when not in kept:
+        runs.write(folder / "servers" / server / "listing.json", {**kept, when: listing})
+
+
+def listings(folder: Path, server: str) -> dict[str, dict[str, list[str]]]:
+    """The listings of a server kept so far."""
+    try:
+        data = (folder / "servers" / server / "listing.json").read_bytes()
+        return msgspec.json.decode(data, type=dict[str, dict[str, list[str]]])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def left_behind(folder: Path, server: str, with_packages: bool) -> list[str]:
+    """What is on the server after the audit and was not before; a driver that was brought may stay on purpose."""
+    kept = listings(folder, server)
+    before, after = kept.get("before", {}), kept.get("after", {})
+    kinds = sorted(set(after) - (set() if with_packages else {"packages", "modules"}))
+    return [f"{kind} {one}" for kind in kinds for one in sorted(set(after[kind]) - set(before.get(kind, ())))]
+
+
 def keep_record(folder: Path, server: str, data: bytes) -> str:
     """Save a record's bytes as they came; returns their hash. What they hold is judged elsewhere."""
     path = folder / "servers" / server / "record.json"

@@ -73,6 +73,8 @@ class ActionModule(Asking):
         first_use = self._meet()
         arguments = self._arguments()
         answer = self.ask(**arguments)
+        if answer.listing is not None:
+            collect.keep_listing(self._folder, self._server, "before", answer.listing)
         if answer.lacks:
             collect.note(self._folder, self._server, "start", **_facts(answer), **first_use)
             return {"add_group": UNREADY, "changed": False, "lacks": answer.lacks, "plan": _plan(answer)}
@@ -179,8 +181,17 @@ class ActionModule(Asking):
         """Remove everything from the server; what stays is noted, the record is safe already."""
         if self._wishes.keep:
             return {}
+        before = collect.listings(self._folder, self._server).get("before", {})
         try:
-            left = self.ask(state="absent", folder=folder).left
+            gone = self.ask(
+                state="absent",
+                folder=folder,
+                packages_before=before.get("packages") if self._wishes.remove_packages else None,
+            )
+            left = gone.left
+            if gone.listing is not None:
+                collect.keep_listing(self._folder, self._server, "after", gone.listing)
+                left = left or collect.left_behind(self._folder, self._server, self._wishes.remove_packages)
         except (AnsibleError, Spoiled, MemoryError) as error:
             left = [show(error, 120)]
         known = collect.state(self._folder, self._server)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, List, Set
+from typing import Any, Dict, List, Optional, Set
 
 from ansible.module_utils import guest_folder, torch_folder
 from ansible.module_utils.host_facts import run_program
@@ -56,10 +56,13 @@ def _files() -> List[str]:
 
 
 def _processes() -> List[str]:
-    """Processes whose program or command lies in a folder of ours; the one that lists is not counted."""
-    found = []
+    """Processes of this machine whose program or command lies in a folder of ours; the one that lists is not counted.
+
+    A container's processes show on its host: another PID namespace is another machine.
+    """
+    found, here = [], _namespace("self")
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        if int(pid) == os.getpid():
+        if int(pid) == os.getpid() or _namespace(pid) not in (here, None):
             continue
         try:
             with open("/proc/%s/stat" % pid, encoding="utf-8", errors="replace") as file:
@@ -72,6 +75,13 @@ def _processes() -> List[str]:
         if any(_OURS.match(part) for word in words[:3] for part in os.fsdecode(word).split("/")):
             found.append(os.fsdecode(b" ".join(words[:2]))[:300])
     return sorted(found)
+
+
+def _namespace(pid: str) -> Optional[str]:
+    try:
+        return os.readlink("/proc/%s/ns/pid" % pid)
+    except OSError:
+        return None
 
 
 def _listeners() -> List[str]:

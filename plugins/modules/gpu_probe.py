@@ -61,6 +61,10 @@ options:
     description: With C(collected), end a probe that still runs and bring what it has.
     type: bool
     default: false
+  packages_before:
+    description: With C(absent), packages of the driver stack that came since this list are removed.
+    type: list
+    elements: str
   limit:
     description: The most bytes a record may have.
     type: int
@@ -94,7 +98,17 @@ import os
 import sys
 from pathlib import Path
 
-from ansible.module_utils import dcgm_plan, detached, driver_plan, guest_folder, host_facts, torch_folder, torch_search
+from ansible.module_utils import (
+    brought,
+    dcgm_plan,
+    detached,
+    driver_plan,
+    guest_folder,
+    host_facts,
+    listing,
+    torch_folder,
+    torch_search,
+)
 from ansible.module_utils.basic import AnsibleModule
 
 PROBE, RECORD, STATUS, RUN = "probe.pyz", "record.json", "status.json", "run.json"
@@ -152,7 +166,7 @@ def _start(params: dict) -> dict:
                 running={"run": told["run"], "nonce": told["nonce"], "same": same},
             )
         _remove(folder)  # an audit that died: its controller never came back
-    found = preflight(params)
+    found = {**preflight(params), "listing": listing.take()}
     if params["prepare"] and found["lacks"]:
         return found
     interpreter = found["interpreter"]
@@ -209,12 +223,16 @@ def collect(params: dict) -> dict:
 
 
 def absent(params: dict) -> dict:
-    """End and remove one audit, or every audit of this user."""
+    """End and remove one audit, or every audit of this user; the listing shows what is there afterwards."""
     folders = [Path(params["folder"])] if params["folder"] else guest_folder.ours()
-    brought = torch_folder.ours()
-    left = [problem for problem in [*map(_remove, folders), *map(torch_folder.remove, brought)] if problem]
-    folders += brought
-    return {"removed": [str(folder) for folder in folders if not folder.exists()], "left": left}
+    torches = torch_folder.ours()
+    left = [problem for problem in [*map(_remove, folders), *map(torch_folder.remove, torches)] if problem]
+    removed = [str(folder) for folder in [*folders, *torches] if not folder.exists()]
+    if params["packages_before"] is not None:
+        gone, problems = brought.remove(params["packages_before"])
+        removed += gone
+        left += problems
+    return {"removed": removed, "left": left, "listing": listing.take()}
 
 
 def _wish(params: dict) -> list:
@@ -311,6 +329,7 @@ def main() -> None:
             "prepare": {"type": "bool", "default": False},
             "driver": {"type": "str", "default": "missing"}, "dcgm": {"type": "str", "default": "missing"},
             "folder": text, "options": {"type": "list", "elements": "str", "default": []},
+            "packages_before": {"type": "list", "elements": "str"},
             "stop": {"type": "bool", "default": False}, "limit": {"type": "int", "default": 8 << 20},
         },
         supports_check_mode=True,

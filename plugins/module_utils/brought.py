@@ -1,0 +1,48 @@
+# Copyright: the auditor's authors
+# Removing the packages that an audit brought.
+"""Takes away what came since the first listing: packages of the driver stack, and the package source that served them.
+
+Standard library only, Python >= 3.8. Only names that were not there before are removed; what was upgraded stays.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import List, Sequence, Tuple
+
+from ansible.module_utils import listing
+from ansible.module_utils.host_facts import run_program
+
+_SOURCES = (
+    "/etc/apt/sources.list.d/auditor-nvidia.list",
+    "/usr/share/keyrings/auditor-nvidia.asc",
+    "/etc/yum.repos.d/auditor-nvidia.repo",
+)
+
+
+def remove(before: Sequence[str]) -> Tuple[List[str], List[str]]:
+    """What was removed and what would not go."""
+    known = {line.split()[0] for line in before if line.strip()}
+    names = [line.split()[0] for line in listing.take()["packages"]]
+    new = [name for name in names if name not in known]
+    removed, left = _packages(new) if new else ([], [])
+    for path in _SOURCES:
+        try:
+            os.unlink(path)
+            removed.append(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            left.append("%s: %s" % (path, error.strerror))
+    return removed, left
+
+
+def _packages(names: List[str]) -> Tuple[List[str], List[str]]:
+    os.environ["DEBIAN_FRONTEND"] = "noninteractive"
+    code, said = run_program(["apt-get", "-q", "-y", "purge", *names], errors=True, seconds=900.0)
+    if code == 127:
+        code, said = run_program(["dnf", "-q", "-y", "remove", *names], errors=True, seconds=900.0)
+    if code:
+        last = [line for line in said.splitlines() if line.strip()][-1:]
+        return [], ["packages %s: %s" % (", ".join(names[:6]), last[0] if last else "code %d" % code)]
+    return names, []

@@ -26,8 +26,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     wish = options.wish(given)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip("._-")[:63] or "this-machine"
     server = Server(name=name, label=None, order=ordered.for_server(name), link=lambda ask: LocalLink())
-    console = options.console(given["as_json"])
-    screen = options.screen(console, given["plain"], f"auditor {wish.profile}  {name}", {name: server.order})
+    console = options.console(given["as_json"], given["plain"])
+    screen = options.screen(console, f"auditor {wish.profile}  {name}", {name: server.order})
     folder = audit([server], wish, screen)
     ending = Ending(fail_on=given["fail_on"], lang=given["lang"], json=given["as_json"], xlsx=given["xlsx"])
     ctx.exit(finish(folder, {name: None}, ending, console))

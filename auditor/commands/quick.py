@@ -72,11 +72,11 @@ def command(ctx: click.Context, /, hosts: tuple[str, ...], **given: Any) -> None
         )
         for target in targets
     ]
-    console = options.console(given["as_json"])
+    console = options.console(given["as_json"], given["plain"])
     if given["forwards"] or given["forwarded"]:
         console.print("Forwards of the ssh line were left out: none is ever made.", style="dim")
     title = f"auditor {wish.profile}  {targets[0].text}"
-    screen = options.screen(console, given["plain"], title, {server.name: server.order for server in servers})
+    screen = options.screen(console, title, {server.name: server.order for server in servers})
     folder = audit(servers, wish, screen)
     ending = Ending(fail_on=given["fail_on"], lang=given["lang"], json=given["as_json"], xlsx=given["xlsx"])
     code = finish(folder, {target.name: ssh_line(target, way) for target in targets}, ending, console)

@@ -66,15 +66,16 @@ def _without_torch(judged: Judged, ssh: Mapping[str, str | None], console: Conso
 
 
 def _write(judged: Judged, folder: Path, ending: Ending, console: Console) -> None:
-    wanted = ({"xlsx"} if ending.xlsx else set()) | ({"json"} if ending.json else set())
-    if not wanted:
-        return
-    paths = {path.suffix: path for path in report.write(judged, folder / "report", wanted, ending.lang)}
+    targets: dict[str, Path] = {}
     if ending.xlsx:
-        try:
-            ending.xlsx.write_bytes(paths[".xlsx"].read_bytes())
-        except OSError as error:
-            raise UserError(f"{ending.xlsx}: the workbook cannot be written there ({error.strerror}).") from None
+        targets["xlsx"] = ending.xlsx
+    if ending.json:
+        targets["json"] = folder / "report" / "report.json"
+    try:
+        report.produce([judged], targets, ending.lang)
+    except OSError as error:
+        raise UserError(f"{error.filename or ending.xlsx}: the report cannot be written ({error.strerror}).") from None
+    if ending.xlsx:
         console.print(Text(f"workbook: {ending.xlsx}", style="dim"), soft_wrap=True)
     if ending.json:
-        click.echo(paths[".json"].read_text(encoding="utf-8"), nl=False)
+        click.echo(targets["json"].read_text(encoding="utf-8"), nl=False)

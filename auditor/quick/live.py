@@ -136,10 +136,11 @@ class LiveScreen:
 
     def _sample(self, sample: Sample) -> None:
         """A second of one GPU; the chart shows the hottest, the sum of the power, the slowest clock."""
-        self._now[sample.subject] = sample
-        if sample.subject != max(self._now):
-            return  # the chart moves once a second, with the last GPU
-        seen = list(self._now.values())
+        if sample.subject not in self._now:
+            self._now[sample.subject] = sample
+            return
+        seen = list(self._now.values())  # the GPU that speaks a second time begins the next second
+        self._now = {sample.subject: sample}
         for name, values, join in (
             ("temperature", [s.celsius for s in seen], max),
             ("power", [s.watts for s in seen], sum),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -99,24 +98,20 @@ def _probe(path: Path) -> bytes:
         raise UserError(f"{path}: the probe file is missing. Build it with `make pyz`.") from None
 
 
-def console(as_json: bool) -> Console:
-    """Where the screen goes: stderr when stdout carries the JSON."""
-    return Console(stderr=as_json, highlight=False)
+def console(as_json: bool, plain: bool) -> Console:
+    """Where the screen goes: stderr when stdout carries the JSON; no escape at all where lines are wanted."""
+    made = Console(stderr=as_json, highlight=False)
+    if plain or made.is_dumb_terminal or os.environ.get("NO_COLOR"):
+        return Console(stderr=as_json, highlight=False, force_terminal=False, no_color=True)
+    return made
 
 
-def screen(console: Console, plain: bool, title: str, orders: dict[str, Order | None]) -> Screen:
-    """Live for a person at a terminal; lines for pipes, NO_COLOR, dumb terminals."""
+def screen(console: Console, title: str, orders: dict[str, Order | None]) -> Screen:
+    """Live for a person at a terminal; lines for everything else."""
     lines = policy.load()
     expected = {name: Expected(order, catalog.load(), lines) for name, order in orders.items()}
-    if plain or not console.is_terminal or console.is_dumb_terminal or os.environ.get("NO_COLOR"):
+    if not console.is_terminal:
         return PlainScreen(console, expected)
     if len(orders) > 1:
         return SeveralScreen(console)
     return LiveScreen(console, title, next(iter(expected.values())))
-
-
-def leave(code: int) -> None:
-    """End now: sessions of servers that hang must not hold the person up."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)

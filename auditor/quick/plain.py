@@ -65,6 +65,8 @@ class PlainScreen:
             return
         row = self._rows.setdefault((server, found), figures.row(reading))
         row.take(reading)
+        if reading.metric == "gpu_identity_name":
+            return  # how many there are shows when all have told their names
         seen = len(row.values) + len(row.texts)
         if reading.subject == "server" or seen >= self._expected[server].gpus:
             self._print(server, self._rows.pop((server, found)))

@@ -1,0 +1,81 @@
+"""The probe outlives its SSH connection; it and all it started are found again and ended, nobody else (threat H04)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ansible.module_utils import detached, guest_folder
+from ansible.module_utils.detached import Identity
+
+_SLEEPER = "import time; time.sleep(300)"
+_PARENT = (
+    f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', '{_SLEEPER}'], start_new_session=True).wait()"
+)
+_DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); open('ready', 'w'); time.sleep(300)"
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder of the audit's; what still runs for it ends with the test."""
+    made = guest_folder.make()
+    yield made
+    detached.end(None, made, 0)
+    guest_folder.remove(made)
+
+
+def start(code: str, folder: Path) -> Identity:
+    """A Python that runs this code as the probe would."""
+    return detached.start([sys.executable, "-c", code], folder, {"PATH": os.environ["PATH"]})
+
+
+def family(folder: Path, size: int) -> list[int]:
+    """Our processes, once there are so many."""
+    limit = time.monotonic() + 20
+    while len(pids := detached._marked(folder)) < size and time.monotonic() < limit:
+        time.sleep(0.02)
+    return pids
+
+
+def test_it_runs_in_a_session_of_its_own(folder: Path) -> None:
+    """No terminal, no parent that matters; alive by pid and start time."""
+    who = start(_SLEEPER, folder)
+    assert os.getsid(who.pid) == who.pid
+    assert detached.alive(who)
+    assert not detached.alive(who._replace(ticks=who.ticks + 1))
+    assert not detached.alive(who._replace(boot="another"))
+
+
+def test_H03_a_child_that_left_the_session_is_ended_too(folder: Path) -> None:
+    """Known by our folder's name in its environment."""
+    who = start(_PARENT, folder)
+    pids = family(folder, 2)
+    assert len(pids) == 2
+    assert detached.end(who, folder, grace=0.1) == []
+    assert not any(Path(f"/proc/{pid}").exists() and detached._state(pid) != "Z" for pid in pids)
+
+
+def test_one_that_will_not_listen_is_killed(folder: Path) -> None:
+    """SIGTERM first, then SIGKILL."""
+    who = start(_DEAF, folder)
+    limit = time.monotonic() + 20
+    while not (folder / "ready").exists() and time.monotonic() < limit:
+        time.sleep(0.02)
+    assert detached.end(who, folder, grace=0.2) == []
+    assert not detached.alive(who)
+
+
+def test_H04_a_strangers_process_lives_on(folder: Path) -> None:
+    """Same program, same words, not ours."""
+    decoy = subprocess.Popen([sys.executable, "-c", _SLEEPER, str(folder)])
+    try:
+        detached.end(start(_SLEEPER, folder), folder, grace=0.1)
+        assert decoy.poll() is None
+    finally:
+        decoy.kill()
+        decoy.wait()

@@ -9,6 +9,7 @@ import dataclasses
 
 from auditor.readers import text
 from auditor.readers.machines import renamed
+from auditor.readers.parsed import key_of
 from auditor.readers.sections import read as read_section
 from auditor.readers.sections import sections
 from auditor.records import Reading, Record
@@ -28,9 +29,8 @@ def readings(record: Record) -> tuple[Reading, ...]:
     by_pci = {subject.pci: subject.id for subject in record.subjects if subject.kind == "gpu" and subject.pci}
     for attached in record.attachments.values():
         for reading in _of(attached, by_pci):
-            key = (reading.metric, reading.subject, reading.source, *sorted(map(str, reading.conditions.items())))
-            found[key] = reading
-    own = {(r.metric, r.subject, r.source, *sorted(map(str, r.conditions.items()))) for r in record.readings}
+            found[key_of(reading.metric, reading.subject, reading.source, reading.conditions)] = reading
+    own = {key_of(r.metric, r.subject, r.source, r.conditions) for r in record.readings} if found else set()
     return tuple(reading for key, reading in found.items() if key not in own)
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from auditor.readers.parsed import Parsed, Unreadable
+from auditor.readers.parsed import Parsed, Unreadable, key_of
 from auditor.records import Reading, Record, Seconds, Subject, Tool, Value
 
 _STATIC = re.compile(
@@ -73,8 +73,7 @@ def facts(output: Output) -> dict[tuple[object, ...], Value]:
             value = reading.value
             if reading.metric == "gpu_identity_name":
                 value = str(value).removeprefix("NVIDIA ")
-            key = (reading.metric, reading.subject, reading.source, *sorted(map(str, reading.conditions.items())))
-            found[key] = value
+            found[key_of(reading.metric, reading.subject, reading.source, reading.conditions)] = value
     for subject in output.parsed.subjects:
         if subject.kind == "gpu" and subject.pci and subject.index is not None and output.kind.startswith("smi"):
             found["pci", subject.id] = subject.pci
@@ -156,15 +155,8 @@ def record(machine: Machine, name: str, version: str, started: str) -> Record:
     known = any(subject.index is not None and subject.pci for subject in subjects.values())
     for output in machine.outputs:
         for reading in output.parsed.readings:
-            subject = renamed(reading.subject, names[id(output)])
-            conditions = dict(reading.conditions)
-            if "from" in conditions:
-                conditions["from"] = renamed(str(conditions["from"]), names[id(output)])
-            if known and subject.startswith("gpu:"):
-                conditions["pci"] = subject[4:]
-                subject = "server"
-            key = (reading.metric, subject, reading.source, *sorted(map(str, conditions.items())))
-            readings[key] = dataclasses.replace(reading, subject=subject, conditions=conditions)
+            one = _placed(reading, names[id(output)], known)
+            readings[key_of(one.metric, one.subject, one.source, one.conditions)] = one
     kept = [s for s in subjects.values() if not (known and s.id.startswith("gpu:"))]
     return Record(
         schema=1,
@@ -178,6 +170,18 @@ def record(machine: Machine, name: str, version: str, started: str) -> Record:
         subjects=(Subject(id="server", kind="server"), *sorted(kept, key=_place)),
         readings=tuple(readings.values()),
     )
+
+
+def _placed(reading: Reading, names: dict[str, str], known: bool) -> Reading:
+    """The reading about the record's subjects; an address of none of the known GPUs stays beside the server."""
+    subject, conditions = renamed(reading.subject, names), reading.conditions
+    if "from" in conditions:
+        conditions = {**conditions, "from": renamed(str(conditions["from"]), names)}
+    if known and subject.startswith("gpu:"):
+        subject, conditions = "server", {**conditions, "pci": subject[4:]}
+    if subject == reading.subject and conditions == reading.conditions:
+        return reading
+    return dataclasses.replace(reading, subject=subject, conditions=conditions)
 
 
 def _place(subject: Subject) -> tuple[str, int, str]:
@@ -228,9 +232,9 @@ def renamed(subject: str, names: dict[str, str]) -> str:
     """A subject under other names of its parts: `gpu0-gpu1`, `gpu0/link3`; a pair keeps the lower index first."""
     if subject in names:
         return names[subject]
-    parts = _PARTS.split(subject)
-    if len(parts) == 1:
+    if "-" not in subject and "/" not in subject:
         return subject
+    parts = _PARTS.split(subject)
     parts = [names.get(part, part) for part in parts]
     if len(parts) == 3 and parts[1] == "-" and parts[0][:3] == parts[2][:3] == "gpu":
         first, last = sorted((parts[0], parts[2]), key=lambda one: (len(one), one))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from auditor.records import Condition, Reading, Subject, Value
@@ -27,6 +28,13 @@ class Parsed:
     unreadable: tuple[Unreadable, ...] = ()
 
 
+def key_of(metric: str, subject: str, source: str, conditions: Mapping[str, Condition]) -> tuple[object, ...]:
+    """What makes a reading the same reading: metric, subject, source and conditions."""
+    if len(conditions) > 1:
+        return metric, subject, source, *sorted(conditions.items())
+    return metric, subject, source, *conditions.items()
+
+
 class Book:
     """Collects one output's readings; a second reading of the same fact replaces the first."""
 
@@ -40,11 +48,10 @@ class Book:
 
     def add(self, metric: str, value: Value, subject: str = "server", /, **conditions: Condition) -> None:
         """Note one reading; `from_` is written `from`."""
-        with_ = {name.rstrip("_"): value for name, value in conditions.items()}
+        with_ = {"from" if name == "from_" else name: value for name, value in conditions.items()}
         if subject not in self._subjects and "-" in subject:
             self._subjects[subject] = Subject(id=subject, kind="pair")
-        key = (metric, subject, *sorted((name, str(value)) for name, value in with_.items()))
-        self._readings[key] = Reading(
+        self._readings[key_of(metric, subject, "", with_)] = Reading(
             probe=self._kind, metric=metric, subject=subject, value=value, source=self._source, conditions=with_
         )
 

@@ -145,17 +145,21 @@ def _beginnings(text: str) -> Iterator[tuple[Reader, int]]:
 
 def _sections(text: str, first_line: int, host: str | None) -> Iterator[Section]:
     start, closed = 0, 0
+    counted, line = 0, first_line
     among: list[Reader] = []
     begun = False
 
     def section(end: int) -> Section | None:
+        nonlocal counted, line
         body = text[start:end]
         if not body.strip():
             return None
         reader = among[0] if len(among) == 1 else surest(body, tuple(among)) if among else _guess(body)
         if reader is None and all(_understood(line) for line in body.split("\n")):
             return None
-        return Section(reader, body, first_line + text.count("\n", 0, start), host)
+        line += text.count("\n", counted, start)
+        counted = start
+        return Section(reader, body, line, host)
 
     for mark in _marks(text):
         if mark.at < closed:

@@ -19,7 +19,7 @@ METHOD = 1
 ORDER = 55
 SECONDS = {"quick": 2.0, "standard": 3.0, "soak": 3.0}
 
-LAUNCHES = {"quick": 10_000, "standard": 20_000, "soak": 20_000}
+LAUNCHES = {"quick": 5_000, "standard": 20_000, "soak": 20_000}
 _WARM = 500
 SOURCE = 'extern "C" __global__ void nothing() {}'
 

@@ -74,7 +74,7 @@ def plan(profile: str, main: str, ranks: int, device: str) -> List[Part]:
     quick = profile == "quick" or device == "cpu"
 
     def boost(dtype: str) -> Part:
-        return Part("boost", dtype, SIZE, BOOST_IDLE, 2 if quick else 5, 1.5 if quick else 2.5)
+        return Part("boost", dtype, SIZE, BOOST_IDLE, 1 if quick else 4, 1.5 if quick else 2.5)
 
     def sustained(dtype: str, n: int = SIZE) -> Part:
         return Part("sustained", dtype, n, SUSTAINED_IDLE, 1, 4.8)
@@ -140,6 +140,7 @@ class _Desk:
         self.device: str = context.device
         self.product: Optional[products.Product] = None
         self.first: Any = None
+        self.starts: List[float] = []
         self._trials: Dict[str, Tuple[int, float]] = {}
 
     def make_ready(self, part: Part) -> None:
@@ -179,19 +180,29 @@ def _boost(desk: _Desk, part: Part) -> float:
 
 
 def _boost_readings(desk: _Desk, part: Part, samples: List[float]) -> List[Reading]:
+    if not part.alone:
+        desk.starts = list(samples)
+    return [_boost_reading(desk, part, samples)]
+
+
+def _boost_reading(desk: _Desk, part: Part, samples: List[float]) -> Reading:
     rate = spread.of(samples, spread.limit(desk.device))
     load = "alone" if part.alone else "all"
-    return [
-        desk.context.reading(
-            "boost_flops_per_second", rate.value, rate.spread, rate.n, rate.stable,
-            dtype=part.dtype, n_=desk.at_hand().n, load=load,
-        )
-    ]  # fmt: skip
+    return desk.context.reading(  # type: ignore[no-any-return]
+        "boost_flops_per_second",
+        rate.value,
+        rate.spread,
+        rate.n,
+        rate.stable,
+        dtype=part.dtype,
+        n_=desk.at_hand().n,
+        load=load,
+    )
 
 
 def _sustained(desk: _Desk, part: Part) -> Tuple[rates.Sustained, Optional[float]]:
     with desk.context.sampling() as samples:
-        result = rates.sustained(desk.at_hand(), desk.device)
+        result = rates.sustained(desk.at_hand(), desk.device, again=desk.context.profile != "quick")
     watts = [row.watts for row in samples.rows if row.watts is not None and result.opened <= row.t <= result.closed]
     return result, sum(watts) / len(watts) if watts else None
 
@@ -201,10 +212,11 @@ def _sustained_readings(
 ) -> List[Reading]:
     (result, watts), reading, product = samples[0], desk.context.reading, desk.at_hand()
     what: Dict[str, Any] = {"dtype": part.dtype, "n_": product.n}
-    two = spread.of([result.rate, result.next_rate], spread.limit(desk.device, STABLE_SUSTAINED))
+    windows = [rate for rate in (result.rate, result.next_rate) if rate is not None]
+    held = spread.of(windows, spread.limit(desk.device, STABLE_SUSTAINED))
     readings = [
         reading(
-            "sustained_flops_per_second", result.rate, two.spread, two.n, two.stable,
+            "sustained_flops_per_second", result.rate, held.spread, held.n, held.stable,
             load="all", idle_seconds=part.idle, **what,
         ),
         reading("host_clock_ratio", result.host_ratio, **what),
@@ -212,6 +224,8 @@ def _sustained_readings(
     if watts is not None:
         readings.append(reading("watts", watts, source="driver/nvml", **what))
     if part.n == SIZE:
+        # This load began after a rest too: one more start.
+        readings.append(_boost_reading(desk, part, [*desk.starts, result.boost]))
         readings += _checks(desk, part)
     return readings
 

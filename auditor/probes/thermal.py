@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterator, List, Optional
 
 from auditor.records import Reading
 
-from .measuring import laps, products
+from .measuring import laps, products, spread
 from .measuring.watch import Track, Watch, steady_from
 
 KEY = "thermal"
@@ -26,6 +26,9 @@ SECONDS = {"quick": 14.0, "standard": 126.0, "soak": 3660.0}
 WINDOW = {"quick": 10.0, "standard": 120.0}
 STRETCH = 60.0
 """Samples are fetched and summed up at least this often, so that a soak of days needs no more memory."""
+
+STABLE = 0.02
+"""Single seconds of a healthy H200 under its power cap differ by 0.5 %."""
 
 _NVML_SLOWDOWN = 1
 _EDGE = 1.0
@@ -68,6 +71,7 @@ class _Load:
         self.calls = 0
         self.seconds = 0.0
         self.first = self.last = 0.0
+        self.seconds_rates: List[float] = []
         self.margin: Optional[float] = None
 
     def stretch(self, seconds: float) -> None:
@@ -87,6 +91,8 @@ class _Load:
         if not self.calls:
             self.first = self._rate(ends.window(0.0, _EDGE))
         self.last = self._rate(ends.window(max(0.0, ends.seconds - _EDGE), _EDGE))
+        whole = range(1, int(ends.seconds) if len(self.seconds_rates) < 3600 else 0)
+        self.seconds_rates += [self._rate(ends.window(float(second), 1.0)) for second in whole]
         self.calls += len(ends.device) - 1
         self.seconds += ends.seconds
 
@@ -102,8 +108,11 @@ class _Load:
         reading, watch = self.context.reading, self.watch
         what = {"dtype": self.product.dtype, "n_": self.product.n}
         total = self.calls * self.product.operations
-        for window, rate in (("first", self.first), ("last", self.last), ("all", total / self.seconds)):
-            yield reading("flops_per_second", rate, window=window, **what)
+        yield reading("flops_per_second", self.first, window="first", **what)
+        yield reading("flops_per_second", self.last, window="last", **what)
+        # How well the rate holds: the spread of its single seconds, the first one (boost) left out.
+        held = spread.of(self.seconds_rates or [0.0], spread.limit(self.context.device, STABLE))
+        yield reading("flops_per_second", total / self.seconds, held.spread, held.n, held.stable, window="all", **what)
         yield reading("window_seconds", self.seconds)
         if self.cpu.count:
             yield reading("cpu_celsius", self.cpu.start, source="kernel/sysfs", stat="start")

@@ -1,6 +1,6 @@
 """One measurement of one product: boost, sustained, per clock, short. docs/method.md says why each is taken so."""
 
-from typing import Any, List, NamedTuple, Tuple
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 from . import counted, laps, products, spread
 from .products import Product
@@ -12,10 +12,14 @@ _LOAD_BEFORE_STAMPS = 0.2
 
 
 class Sustained(NamedTuple):
-    """The rate of the window, of the window after it, host over device time in the first, and its borders."""
+    """The rate of the window, of the window after it (where asked), host over device time in the first, its borders.
+
+    `boost` is the rate of the load's own calls 2-4: it began after a rest too.
+    """
 
     rate: float
-    next_rate: float
+    boost: float
+    next_rate: Optional[float]
     host_ratio: float
     opened: float
     closed: float
@@ -27,13 +31,14 @@ def boost(product: Product, device: str) -> float:
     return 3 * product.operations / window.device_seconds
 
 
-def sustained(product: Product, device: str) -> Sustained:
+def sustained(product: Product, device: str, again: bool = True) -> Sustained:
     """The mean over 1.00 s after 0.25 s. A second window follows only to tell how well the first one holds."""
-    ends = laps.run(product.call, device, seconds=SKIP + 2 * WINDOW)
+    ends = laps.run(product.call, device, seconds=SKIP + (2 if again else 1) * WINDOW, calls=5)
     first, after = ends.window(SKIP, WINDOW), ends.window(SKIP + WINDOW, WINDOW)
     return Sustained(
         first.calls * product.operations / first.device_seconds,
-        after.calls * product.operations / after.device_seconds,
+        3 * product.operations / ends.calls(1, 4).device_seconds,
+        after.calls * product.operations / after.device_seconds if again else None,
         first.host_seconds / first.device_seconds,
         first.opened,
         first.closed,

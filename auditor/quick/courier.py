@@ -1,7 +1,8 @@
 """What is sent to start the agent: one shell command that any login shell understands, and the agent as text.
 
 The command uses no quote of its own but the outer one, no newline and no `!`, so that bash, dash, zsh, fish, tcsh and
-busybox read it alike. It looks for a Python >= 3.8 and has it read the agent from stdin: nothing is written for it.
+busybox read it alike. It looks for a Python >= 3.8 and has it read the agent from stdin: nothing is written for it, and
+with -B no cache of a module either.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def command(mark: str, python: str | None = None) -> str:
     """The command for the login shell; `python` is tried before the usual places."""
     loop = (
         f"for p in {python or ''} {_PYTHONS}; do "
-        f'if "$p" -c "{_OLD_ENOUGH}" </dev/null >/dev/null 2>&1; then exec "$p" -c "{_BOOT}"; fi; done; '
+        f'if "$p" -B -c "{_OLD_ENOUGH}" </dev/null >/dev/null 2>&1; then exec "$p" -B -c "{_BOOT}"; fi; done; '
         f'echo; echo {mark} no_python 0; echo'
     )  # fmt: skip
     return f"exec /bin/sh -c '{loop}'"

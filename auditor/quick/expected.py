@@ -101,7 +101,12 @@ class Expected:
             return expectations.memory(self._catalog, model, str(conditions.get("op")))
         if metric == "host_copy_bytes_per_second" and conditions.get("memory") == "pinned":
             size, direction = conditions.get("bytes", 0), str(conditions.get("direction"))
-            if conditions.get("load", "alone") == "alone" and isinstance(size, int | float) and size >= 64e6:
+            if (
+                direction in ("h2d", "d2h")
+                and conditions.get("load", "alone") == "alone"
+                and isinstance(size, int | float)
+                and size >= 64e6
+            ):
                 return expectations.host_copy(self._catalog, model.pcie_gen, model.pcie_lanes, direction)
         if metric == "collectives_busbw_bytes_per_second" and conditions.get("op") == "all_reduce":
             ranks, size = conditions.get("ranks", 0), conditions.get("bytes", 0)

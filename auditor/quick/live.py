@@ -30,8 +30,9 @@ _CHARTS = (  # name, a metric of the same unit, the least span that fills the ch
 class LiveScreen:
     """One server, drawn a few times a second; what matters stays on the terminal afterwards."""
 
-    def __init__(self, console: Console, title: str, expected: Expected) -> None:
-        self._console, self._title, self._expected = console, title, expected
+    def __init__(self, console: Console, title: str, expected: Expected, seconds: float | None = None) -> None:
+        """`seconds` is shown instead of the clock where a run is drawn in retrospect."""
+        self._console, self._title, self._expected, self._seconds_told = console, title, expected, seconds
         self._live: Live | None = None
         self._began = time.monotonic()
         self._drawn = 0.0
@@ -107,7 +108,7 @@ class LiveScreen:
 
     def _head(self) -> RenderableType:
         grid = Table.grid(padding=(0, 2))
-        seconds = f"{time.monotonic() - self._began:.0f} s"
+        seconds = f"{self._seconds_told or time.monotonic() - self._began:.0f} s"
         bar: RenderableType = ProgressBar(total=100, completed=self._percent, width=24) if self._percent else ""
         where = self._running or ("done" if self._closed and self._closed.state.reason is None else "")
         grid.add_row(Text(self._title, style="bold"), bar, Text(where, style="cyan"), Text(seconds, style="dim"))

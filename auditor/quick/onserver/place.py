@@ -99,7 +99,7 @@ def bringer(python: str) -> str:
     """What could bring torch to this Python: `venv`, `pip` or `nothing`."""
     code = "import importlib.util as u;print(*(n for n in ('ensurepip','pip') if u.find_spec(n)))"
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        answer = subprocess.run([python, "-c", code], stdin=subprocess.DEVNULL, capture_output=True, timeout=10)  # noqa: S603
+        answer = subprocess.run([python, "-B", "-c", code], stdin=subprocess.DEVNULL, capture_output=True, timeout=10)  # noqa: S603
         words = answer.stdout.split()
         return "venv" if b"ensurepip" in words else "pip" if b"pip" in words else "nothing"
     return "nothing"
@@ -120,4 +120,4 @@ def environment(private: Path) -> dict[str, str]:
             kept["PATH"] = kept.get("PATH", "/usr/bin:/bin") + ":" + value
         elif name in _IMAGE:
             kept.setdefault(name, value)
-    return {"LANG": "C.UTF-8", **kept, **{name: str(private) for name in _CACHES}}
+    return {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **kept, **{name: str(private) for name in _CACHES}}

@@ -1,0 +1,83 @@
+"""`auditor explain`: a finding id in its own words, and a server from verdict down to readings and sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from auditor import order, runs
+from auditor.commands.explain import command
+from auditor.errors import UserError
+from auditor.judge import rule
+from auditor.runs import RunInfo, State
+from tests.golden import FOLDER
+from tests.judge.judged import METAL_A100
+
+
+def said(*words: str) -> str:
+    """What the command prints."""
+    result = CliRunner().invoke(command, list(words), catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of the reference case and a server that never answered."""
+    paid = order.parse(METAL_A100, "test")
+    runs.write(tmp_path / "run.json", RunInfo("r", "lab", "standard", "0", "2026-12-01T03:15:00Z"))
+    runs.write(tmp_path / "orders.json", {"gpu-01": paid, "gpu-02": paid})
+    (tmp_path / "servers" / "gpu-01").mkdir(parents=True)
+    data = (FOLDER / "a100x8-kvm-nvlink-off.json").read_bytes()
+    runs.write_bytes(tmp_path / "servers" / "gpu-01" / "record.json", data)
+    runs.write(tmp_path / "servers" / "gpu-02" / "state.json", State("reach", "unreachable", "no route"))
+    return tmp_path
+
+
+def test_every_finding_id_can_be_explained() -> None:
+    """For each rule: what decides, what is seen, expected, meant and asked."""
+    for id in rule.texts():
+        out = said(id)
+        for word in ("decided by", "seen", "expected", "means", "ask"):
+            assert f"  {word}" in out, id
+
+
+def test_causes_are_told_both_ways() -> None:
+    """What explains a finding, and what it explains."""
+    out = said("nvlink-missing")
+    assert "explained by fm-not-running, virtualized" in out
+    assert "allreduce-below-floor" in out.split("explains     ")[1]
+
+
+def test_unknown_ids_get_a_hint() -> None:
+    """A near id, or where the ids stand."""
+    with pytest.raises(UserError, match=r"no finding is called 'nvlink-broken'; near it: .*nvlink-missing"):
+        said("nvlink-broken")
+    with pytest.raises(UserError, match="a run's report lists the ids"):
+        said("zzz")
+
+
+def test_a_server_from_verdict_to_readings(run: Path) -> None:
+    """The reference case: one root, its consequences under it, readings with value, source and method."""
+    out = said(str(run), "gpu-01")
+    assert out.startswith("gpu-01: reject (a finding rejects it)")
+    assert out.count("  ask       ") == 1
+    assert "therefore reject: NVLink is off  [nvlink-missing, misallocated, server]" in out
+    assert "server_facts_cpuid_vendor of server = KVMKVMKVM [kernel/cpuid, method 1]" in out
+    assert "basis     floor: user's acceptance document" in out
+    assert "… and 3 more" in out
+
+
+def test_a_server_that_never_answered(run: Path) -> None:
+    """The reason stands where readings would."""
+    out = said(str(run), "gpu-02")
+    assert out.startswith("gpu-02: incomplete (missing: record)")
+    assert "unreachable: no route" in out
+
+
+def test_a_server_that_is_not_there(run: Path) -> None:
+    """An unknown name lists the known ones."""
+    with pytest.raises(UserError, match="has no server 'gpu-99'; it has gpu-01, gpu-02"):
+        said(str(run), "gpu-99")

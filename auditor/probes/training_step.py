@@ -26,9 +26,11 @@ METHOD = 1
 ORDER = 70
 
 WINDOW = {"quick": 1.0, "standard": 4.0, "soak": 20.0}
-WARM_STEPS = 3
-LEAST_STEPS, MOST_STEPS = 8, 400
-WITHOUT_EXCHANGE = 0.4  # of the window
+WARM = {"quick": 0.25, "standard": 2.0, "soak": 2.0}
+FIRST_STEPS = 2  # libraries are loaded and buckets are laid out in them
+LEAST_STEPS, MOST_STEPS = 8, 2000
+WITHOUT_EXCHANGE = 0.3  # of the window
+CONTROL_SECONDS = 1.0  # the period of a GPU's power controller: means over it repeat, single steps do not
 BATCHES = 4
 RATE = 3e-4
 
@@ -48,7 +50,8 @@ def run(context: Any) -> Iterator[Reading]:
         for ranks in counts(context.ranks, context.profile):
             context.barrier()
             with context.sampling() as samples:
-                outcome = bench.train(ranks) if context.rank < ranks else None
+                with gpt.attention(torch):
+                    outcome = bench.train(ranks) if context.rank < ranks else None
                 context.barrier()  # who is left out still samples: an idle GPU beside busy ones is the baseline
             if outcome is None:
                 continue
@@ -146,10 +149,11 @@ class Bench:
         if self.cuda:
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
-        for _ in range(WARM_STEPS - 1):
+        for _ in range(FIRST_STEPS):
             step()
-        trial = self.timed(step, 1)[0]
-        number = self.agreed(trial, ranks)
+        trial = statistics.median(self.timed(step, 2))
+        self.timed(step, self.agreed(WARM[context.profile], trial, ranks))
+        number = self.agreed(WINDOW[context.profile], trial, ranks)
         seconds = self.timed(step, number)
         peak = torch.cuda.max_memory_allocated() if self.cuda else None
         kept = [float(loss) for loss in losses]
@@ -160,13 +164,16 @@ class Bench:
                 quiet = self.timed(step, max(4, int(number * WITHOUT_EXCHANGE)))
         return Outcome(seconds, kept, peak, quiet, self.shape.tokens * ranks)
 
-    def agreed(self, trial: float, ranks: int) -> int:
-        """How many steps fill the window: the same number on every rank, from the slowest rank's trial."""
+    def agreed(self, window: float, trial: float, ranks: int) -> int:
+        """How many steps fill a window, or a quarter of the time that is left: the same number on every rank."""
+        # A CPU has no power controller to wait for.
+        seconds = min(window if self.cuda else 0.4 * window, self.context.remaining() / 4)
+        number: int = max(LEAST_STEPS, min(MOST_STEPS, round(seconds / max(trial, 1e-6))))
         if ranks > 1:
-            slowest = self.torch.tensor([trial], device=self.device)
-            self.torch.distributed.all_reduce(slowest, self.torch.distributed.ReduceOp.MAX, self.groups[ranks])
-            trial = float(slowest)
-        return max(LEAST_STEPS, min(MOST_STEPS, round(WINDOW[self.context.profile] / max(trial, 1e-6))))
+            fewest = self.torch.tensor([number], device=self.device)
+            self.torch.distributed.all_reduce(fewest, self.torch.distributed.ReduceOp.MIN, self.groups[ranks])
+            number = int(fewest)
+        return number
 
     def timed(self, step: Callable[[], None], number: int) -> List[float]:
         """Seconds of each of `number` steps: by events on a GPU, by the clock on the CPU."""
@@ -188,9 +195,10 @@ class Bench:
 def _of_server(context: Any, bench: Bench, outcome: Outcome, ranks: int, alone: Optional[float]) -> Iterator[Reading]:
     shape, seconds = bench.shape, sorted(outcome.seconds)
     what = {"ranks": ranks, "parameters": shape.parameters}
-    spread = statistics.pstdev(seconds) / statistics.fmean(seconds)
     n = len(seconds)
+    spread = steadiness(outcome.seconds)
     yield context.reading("tokens_per_second", outcome.tokens_per_second, spread, n, **what)
+    yield context.reading("variation_ratio", statistics.pstdev(seconds) / statistics.fmean(seconds), n=n, **what)
     for stat, share in (("p50", 0.5), ("p99", 0.99)):
         yield context.reading("seconds", _percentile(seconds, share), n=n, stat=stat, **what)
     model_rate = shape.flops * ranks / statistics.fmean(seconds)
@@ -213,6 +221,18 @@ def _of_server(context: Any, bench: Bench, outcome: Outcome, ranks: int, alone: 
         yield context.reading("communication_ratio", max(0.0, share), **what)
 
 
+def steadiness(seconds: List[float]) -> Optional[float]:
+    """Coefficient of variation of the mean step over whole control periods; None where there is one only."""
+    means: List[float] = []
+    period: List[float] = []
+    for step in seconds:
+        period.append(step)
+        if sum(period) >= 0.999 * CONTROL_SECONDS:
+            means.append(statistics.fmean(period))
+            period = []
+    return statistics.pstdev(means) / statistics.fmean(means) if len(means) > 1 else None
+
+
 def matmul_rate(context: Any, ranks: int, cuda: bool) -> Optional[float]:
     """FLOP/s that `ranks` devices sustain in a plain product, as the matmul probe measured it in this audit."""
     if not cuda:
@@ -226,11 +246,13 @@ def matmul_rate(context: Any, ranks: int, cuda: bool) -> Optional[float]:
 
 
 def _of_gpu(context: Any, samples: Any) -> Iterator[Reading]:
-    rows = _loaded(samples.rows)
+    if context.gpu is None:
+        return
+    subject, rows = context.gpu.subject, _loaded(samples.rows)
     used = [row.memory_use_ratio for row in rows if row.memory_use_ratio is not None]
     if used:
         yield context.reading(
-            "memory_use_ratio", statistics.fmean(used), n=len(used), subject=context.subject, source="driver/nvml"
+            "memory_use_ratio", statistics.fmean(used), n=len(used), subject=subject, source="driver/nvml"
         )
     for direction, values in (("rx", [r.pcie_rx for r in rows]), ("tx", [r.pcie_tx for r in rows])):
         known = [value for value in values if value is not None]
@@ -239,13 +261,13 @@ def _of_gpu(context: Any, samples: Any) -> Iterator[Reading]:
                 "pcie_bytes_per_second",
                 statistics.fmean(known),
                 n=len(known),
-                subject=context.subject,
+                subject=subject,
                 source="driver/nvml",
                 direction=direction,
             )
-    rate, capacity = _link_rate(rows), link_capacity(context)
+    rate, capacity = _link_rate(rows), link_capacity(context, subject)
     if rate is not None and capacity:
-        yield context.reading("nvlink_use_ratio", rate / capacity, subject=context.subject, source="driver/nvml")
+        yield context.reading("nvlink_use_ratio", rate / capacity, subject=subject, source="driver/nvml")
 
 
 def _loaded(rows: Any) -> List[Any]:
@@ -262,10 +284,10 @@ def _link_rate(rows: Any) -> Optional[float]:
     return float(known[-1][1] - known[0][1]) / float(known[-1][0] - known[0][0])
 
 
-def link_capacity(context: Any) -> Optional[float]:
+def link_capacity(context: Any, gpu: str) -> Optional[float]:
     """Bytes a second that this GPU's active NVLinks carry, both ways together."""
-    links = context.known("topology_nvlinks_active_total", context.subject)
-    each = context.known("topology_link_bytes_per_second", "%s/link0" % context.subject)
+    links = context.known("topology_nvlinks_active_total", gpu)
+    each = context.known("topology_link_bytes_per_second", "%s/link0" % gpu)
     return 2.0 * float(links) * float(each) if links and each else None
 
 

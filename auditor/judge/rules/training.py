@@ -69,11 +69,9 @@ def memory(case: Case) -> Iterator[Finding]:
 @rule
 def unsteady(case: Case) -> Iterator[Finding]:
     """Steps of one length that take different times: a neighbour, a throttle, a link that repeats its data."""
-    rate = _most_ranks(case, "training_step_tokens_per_second")
-    if rate is None or rate.spread is None or case.device != "cuda":
-        return
-    if rate.spread > case.lines.training_steady.value:
-        ranks = _ranks(rate)
+    variation = _most_ranks(case, "training_step_variation_ratio")
+    if variation is not None and case.device == "cuda" and figure(variation) > case.lines.training_steady.value:
+        ranks = _ranks(variation)
         yield case.finding(
             "training-unsteady",
             "underperforming",
@@ -82,12 +80,12 @@ def unsteady(case: Case) -> Iterator[Finding]:
             "evidence",
             case.lines.training_steady.source,
             {
-                "measured": rate.spread,
+                "measured": figure(variation),
                 "expected": case.lines.training_steady.value,
                 "p50": case.view.number("training_step_seconds", ranks=ranks, stat="p50"),
                 "p99": case.view.number("training_step_seconds", ranks=ranks, stat="p99"),
             },
-            (rate, *case.view.all("training_step_seconds", "server", ranks=ranks)),
+            (variation, *case.view.all("training_step_seconds", "server", ranks=ranks)),
         )
 
 

@@ -1,12 +1,13 @@
 """A decoder of GPT's shape, its cost in FLOP and in bytes.
 
-Pre-norm blocks, causal attention by torch's own kernel, a feed-forward part four times as wide, tied
-embedding. Counts: 6 FLOP a matrix weight and token, plus 6 L s h for causal attention (Narayanan et al.,
-arXiv 2104.04473, halved for the mask).
+Pre-norm blocks, causal attention by torch's own kernels (not cuDNN's, which take seconds to load), a
+feed-forward part four times as wide, tied embedding. Counts: 6 FLOP a matrix weight and token, plus 6 L s h
+for causal attention (Narayanan et al., arXiv 2104.04473, halved for the mask).
 """
 
+import contextlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ContextManager
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,17 @@ TINY = Shape(layers=2, width=128, heads=4, vocabulary=512, length=128, batch=4)
 def shape_for(free_bytes: int) -> Shape:
     """The largest model that trains in half of the free memory: 0.44 B parameters, else 0.17 B."""
     return LARGE if LARGE.memory_bytes() * 1.5 < free_bytes else MEDIUM
+
+
+def attention(torch: Any) -> ContextManager[Any]:
+    """While this is open, attention runs in torch's own kernels; torch before 2.3 has no choice."""
+    try:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+    except ImportError:
+        return contextlib.nullcontext()
+    own = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    chosen: ContextManager[Any] = sdpa_kernel(own)
+    return chosen
 
 
 def build(torch: Any, shape: Shape, device: Any, dtype: Any) -> Any:

@@ -281,7 +281,10 @@ def bonded(one: GpuFacts, other: GpuFacts, links: Dict[int, Optional[List[Link]]
     if direct:
         return direct
     switched = [link for link in ours if link.kind == "switch"]
-    reached = any(link.kind == "switch" for link in theirs) and status in (None, "ok")
+    if links[other.index] is None:  # it does not tell its links (MIG): the driver's word for the pair decides
+        reached = status == "ok"
+    else:
+        reached = status in (None, "ok") and any(link.kind == "switch" for link in theirs)
     return len(switched) if reached else 0
 
 

@@ -18,6 +18,8 @@ import pytest
 from tests import nvml_double
 from tests.nvml_double import Machine, Profile
 
+from . import asked as asking
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -136,3 +138,9 @@ def command(tmp_path: Path) -> Iterator[Command]:
     made = Command(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def asked() -> Callable[[str, Machine], Outcome]:
+    """One probe of the server's scope on a doubled driver, without the whole engine: `asked("topology", double)`."""
+    return lambda key, double: Outcome(0, "", asking.ask(key, double.environment))

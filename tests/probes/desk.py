@@ -49,8 +49,9 @@ def desk(
     known: list[dict[str, Any]] | None = None,
     subject: str = "server",
     scope: str = "server",
+    answers: dict[str, Any] | None = None,
 ) -> Iterator[Desk]:
-    """A desk for one probe; the other end reads all that is said."""
+    """A desk for one probe; the other end reads all that is said, and answers questions from `answers`."""
     ours, theirs = socket.socketpair()
     said: list[dict[str, Any]] = []
 
@@ -59,7 +60,8 @@ def desk(
             message = json.loads(line)
             said.append(message)
             if message["say"] == "ask":
-                ours.sendall(json.dumps({"answer": {}}).encode() + b"\n")
+                answer = (answers or {}).get(message["what"], {})
+                ours.sendall(json.dumps({"answer": answer}).encode() + b"\n")
 
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()

@@ -19,7 +19,7 @@ DEVICES = ("cuda",)
 NEEDS = ("torch",)
 METHOD = 2
 ORDER = 37
-SECONDS = {"quick": 3.0, "standard": 4.0, "soak": 4.0}
+SECONDS = {"quick": 1.5, "standard": 2.0, "soak": 2.0}
 
 MIB = 1 << 20
 LINE = 128

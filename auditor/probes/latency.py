@@ -17,7 +17,7 @@ DEVICES = ("cuda",)
 NEEDS = ("torch",)
 METHOD = 1
 ORDER = 55
-SECONDS = {"quick": 2.0, "standard": 3.0, "soak": 3.0}
+SECONDS = {"quick": 1.0, "standard": 1.5, "soak": 1.5}
 
 LAUNCHES = {"quick": 5_000, "standard": 20_000, "soak": 20_000}
 _WARM = 500

@@ -20,7 +20,7 @@ DEVICES = ("cuda", "cpu")
 NEEDS = ("torch",)
 METHOD = 1
 ORDER = 35
-SECONDS = {"quick": 3.0, "standard": 4.0, "soak": 4.0}
+SECONDS = {"quick": 2.0, "standard": 3.0, "soak": 3.0}
 
 GIB = 1 << 30
 _PASSES = 25

@@ -18,7 +18,7 @@ DEVICES = ("cuda",)
 NEEDS = ("torch",)
 METHOD = 1
 ORDER = 75  # last on the GPU: the driver wipes the freed memory in the background, which slows memory and copies
-SECONDS = {"quick": 3.0, "standard": 4.0, "soak": 4.0}
+SECONDS = {"quick": 2.0, "standard": 3.0, "soak": 3.0}
 
 GIB = 1 << 30
 _LEFT_FREE = 256 << 20

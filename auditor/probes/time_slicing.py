@@ -19,7 +19,7 @@ DEVICES = ("cuda",)
 NEEDS = ("torch",)
 METHOD = 1
 ORDER = 20
-SECONDS = {"quick": 1.5, "standard": 1.5, "soak": 1.5}
+SECONDS = {"quick": 1.0, "standard": 1.0, "soak": 1.0}
 
 GAP_CLOCKS = 4000
 WATCH_SECONDS = 0.4

@@ -33,9 +33,9 @@ class Asking(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         result = self._answered(given)
         if isinstance(result.get("probe"), dict):
             return answers.understand(result["probe"])
-        said = f"{result.get('module_stdout', '')}\n{result.get('module_stderr', '')}"
-        if not said.strip() and result.get("msg"):
-            return Answer(reason="module_failed", detail=show(result["msg"]))
+        if "module_stdout" not in result:  # it ran, and says itself why it failed
+            return Answer(reason="module_failed", detail=show(result.get("msg", "without a word")))
+        said = f"{result['module_stdout']}\n{result.get('module_stderr', '')}"
         script = _PREFLIGHT.read_bytes()
         printed = self._low_level_execute_command("/bin/sh", in_data=script).get("stdout", "")
         used = str(self.variables.get("ansible_python_interpreter") or "/usr/bin/python3")

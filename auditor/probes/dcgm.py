@@ -33,6 +33,7 @@ LEVELS = {"quick": 1, "standard": 2, "soak": 3}
 ATTACHMENT = "dcgmi-diag.json"
 PORT = 5555
 PROC_UNIX = "/proc/net/unix"
+MOST_ROWS = 1500
 SAMPLED = "150,140,155,100,101,112,203,204,1004,1005,1009,1010,1011,1012"
 # What `dcgmi` means by its exit code, as the shell sees it (DCGM 4.6, main returns the code & 255).
 EXITS = {
@@ -193,16 +194,21 @@ def _comes_up(path: str, child: "subprocess.Popen[bytes]", seconds: float) -> bo
 
 
 @contextmanager
-def watching(context: Any) -> Iterator[None]:
+def watching(context: Any, seconds: float) -> Iterator[None]:
     """While the block runs, the fields of a host engine that runs anyway, once a second, into an attachment.
 
-    Used by the thermal probe. Nothing happens where no engine runs.
+    Used by the thermal probe for its `seconds`; a long soak is sampled more seldom, so that an attachment holds it.
+    The first worker does it for all GPUs. Nothing happens where no engine runs.
     """
+    if context.rank:
+        yield
+        return
     engine = running() if shutil.which("dcgmi") else None
     if engine is None:
         yield
         return
-    argv = [str(shutil.which("dcgmi")), "dmon", "-e", SAMPLED, "-d", "1000"]
+    delay = max(1000, int(1000 * seconds * max(1, len(context.gpus)) / MOST_ROWS))
+    argv = [str(shutil.which("dcgmi")), "dmon", "-e", SAMPLED, "-d", str(delay)]
     with tempfile.TemporaryFile(dir=str(context.directory)) as out:  # a pipe that nobody reads would fill and stop it
         child = programs.start(argv + (["--host", engine] if engine else []), str(context.directory), out)
         try:

@@ -12,6 +12,7 @@ from typing import Any, Callable, Iterator, List, Optional
 
 from auditor.records import Reading
 
+from . import dcgm
 from .measuring import laps, products, spread
 from .measuring.watch import Track, Watch, steady_from
 
@@ -52,10 +53,11 @@ def run(context: Any) -> Iterator[Reading]:
         laps.run(product.call, context.device, calls=3)
         context.barrier()
         load = _Load(context, product)
-        while load.seconds < seconds and not load.asked_to_end():
-            load.stretch(min(STRETCH, seconds - load.seconds))
-            if load.seconds < seconds:
-                yield from load.readings()
+        with dcgm.watching(context, seconds):
+            while load.seconds < seconds and not load.asked_to_end():
+                load.stretch(min(STRETCH, seconds - load.seconds))
+                if load.seconds < seconds:
+                    yield from load.readings()
     if load.calls:
         yield from load.readings()
         load.series()

@@ -193,7 +193,7 @@ def test_fields_are_sampled_while_an_engine_runs(tmp_path: Path, tools: Path, th
         f"#!/bin/sh\necho $$ > {tmp_path}/pid\necho '#Entity TMPTR'\necho 'GPU 0 61'\necho > {fifo}\nexec sleep 600\n",
     )
     with desk("dcgm", tmp_path) as at:
-        with dcgm.watching(at.context):
+        with dcgm.watching(at.context, 10.0):
             fifo.read_text()  # until dmon has printed
         assert gone(int((tmp_path / "pid").read_text()))
     assert at.attachment("dcgmi-dmon.txt") == "#Entity TMPTR\nGPU 0 61\n"
@@ -202,7 +202,7 @@ def test_fields_are_sampled_while_an_engine_runs(tmp_path: Path, tools: Path, th
 def test_without_an_engine_nothing_is_sampled(tmp_path: Path, tools: Path) -> None:
     """No engine is started for sampling."""
     _dcgmi(tools)
-    with desk("dcgm", tmp_path) as at, dcgm.watching(at.context):
+    with desk("dcgm", tmp_path) as at, dcgm.watching(at.context, 10.0):
         pass
     assert at.said == []
     assert not (tools / "asked").exists()

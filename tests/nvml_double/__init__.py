@@ -119,5 +119,5 @@ class Machine:
         """From the next call on the machine is another."""
         self.profile = profile
         beside = self._path.with_suffix(".new")
-        beside.write_text(json.dumps(profile), encoding="utf-8")
+        beside.write_text(json.dumps(profile, ensure_ascii=False), encoding="utf-8")  # the double reads no \\u escapes
         beside.replace(self._path)

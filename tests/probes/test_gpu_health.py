@@ -249,9 +249,10 @@ def test_a_closed_kernel_log_is_no_failure(closed: Path) -> None:
 
 
 def test_the_journal_comes_before_dmesg_and_noise_is_left_out(closed: Path) -> None:
-    """Lines that have nothing to do with GPUs, links or memory are not sent."""
+    """Lines that have nothing to do with GPUs, links or memory are not sent, nor is the kernel's command line."""
     _program(closed / "dmesg", "echo '[1.0] NVRM: from dmesg'")
-    _program(closed / "journalctl", "echo '2026-12-01T00:00:00+0000 h kernel: usb 1-1'; echo 'h kernel: NVRM: Xid 1'")
+    lines = ["h kernel: usb 1-1", "h kernel: Command line: nvidia.secret=1 NVRM", "h kernel: NVRM: Xid 1"]
+    _program(closed / "journalctl", "\n".join(f"echo '{line}'" for line in lines))
     assert kernel_log.read() == kernel_log.Log("journalctl", ["h kernel: NVRM: Xid 1"])
 
 

@@ -18,9 +18,11 @@ AUDIT = "# lines below: during the audit"
 MAX_BYTES = 256 * 1024 - 1024
 _WANTED = re.compile(
     r"NVRM|\bXid\b|SXid|nvidia|nvlink|nvswitch|fabric|fallen off the bus|\bAER\b|pcieport|PCIe Bus Error"
-    r"|mlx5|infiniband|ib_umad|Out of memory|oom-kill|Machine Check|\bmce:|EDAC|thermal|throttl",
+    r"|mlx5|infiniband|ib_umad|Out of memory|oom-kill|Machine Check|\bmce:|EDAC|temperature above|throttled",
     re.IGNORECASE,
 )
+# The command line may hold secrets and is no event.
+_UNWANTED = re.compile(r"command line:", re.IGNORECASE)
 _SECONDS = 5.0
 
 
@@ -37,7 +39,7 @@ def read() -> Optional[Log]:
     for source, lines in (("journalctl", _journal), ("kmsg", _kmsg), ("dmesg", _dmesg)):
         found = lines()
         if found:
-            return Log(source, [line for line in found if _WANTED.search(line)])
+            return Log(source, [line for line in found if _WANTED.search(line) and not _UNWANTED.search(line)])
     return None
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,6 +40,27 @@ def bare_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         pytest.skip(f"no test fleet: {reason}")
     with Fleet(2, tmp_path_factory.mktemp("bare") / "f", net=f"127.{200 + os.getpid() % 50}", disk_mb=256) as machines:
         yield machines
+
+
+@pytest.fixture(scope="session")
+def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with pip's own wheel and a wheel that is called torch, small enough to send."""
+    folder = tmp_path_factory.mktemp("wheels")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", str(folder), "pip"],
+        check=True,
+        stderr=subprocess.DEVNULL,
+    )
+    info = "torch-2.13.0.dist-info"
+    with zipfile.ZipFile(folder / "torch-2.13.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("torch/__init__.py", "from torch.version import __version__\n")
+        wheel.writestr("torch/version.py", "__version__ = '2.13.0+cpu'\ncuda: None = None\n")
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: torch\nVersion: 2.13.0\n")
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{info}/RECORD", "")
+    return folder
 
 
 @pytest.fixture

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,27 +10,6 @@ from tests.fleet import Fleet
 from tests.roles.conftest import Play
 
 pytestmark = pytest.mark.fleet
-
-
-@pytest.fixture(scope="session")
-def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with pip's own wheel and a wheel that is called torch, small enough to send."""
-    folder = tmp_path_factory.mktemp("wheels")
-    subprocess.run(
-        [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", str(folder), "pip"],
-        check=True,
-        stderr=subprocess.DEVNULL,
-    )
-    info = "torch-2.13.0.dist-info"
-    with zipfile.ZipFile(folder / "torch-2.13.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("torch/__init__.py", "from torch.version import __version__\n")
-        wheel.writestr("torch/version.py", "__version__ = '2.13.0+cpu'\ncuda: None = None\n")
-        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: torch\nVersion: 2.13.0\n")
-        wheel.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        wheel.writestr(f"{info}/RECORD", "")
-    return folder
 
 
 def ours(fleet: Fleet, server: str) -> str:

@@ -1,0 +1,124 @@
+"""A whole audit of a server that lacks everything: prepared, measured, and left as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import zipapp
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fleet import Fleet
+from tests.playbooks.conftest import ROOT, environment
+from tests.roles import packages, rented
+
+pytestmark = pytest.mark.fleet
+KERNEL = os.uname().release
+ROOM = {"probe_runtime_need_bytes": 20 << 20}
+
+
+@pytest.fixture(scope="session")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An apt repository with a driver and DCGM."""
+    everything = [*packages.driver("580.95.05", KERNEL), *packages.dcgm(13)]
+    return packages.apt_repository(tmp_path_factory.mktemp("apt"), everything)
+
+
+@pytest.fixture(scope="session")
+def stub(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stub probe of the playbooks' tests as one file."""
+    folder = tmp_path_factory.mktemp("stub") / "stub"
+    folder.mkdir()
+    (folder / "__main__.py").write_bytes((ROOT / "tests/playbooks/stub_probe.py").read_bytes())
+    zipapp.create_archive(folder, folder.with_suffix(".pyz"), compressed=True)
+    return folder.with_suffix(".pyz")
+
+
+def audit(fleet: Fleet, stub: Path, results: Path, server: str, *words: str, **wishes: Any) -> tuple[str, Path | None]:
+    """One audit of one machine with become; returns what was printed and the server's folder in the run."""
+    order = {"gpus": 1, "gpu": "H100"}
+    variables = {"audit_probe": str(stub), "audit_results": str(results), "audit_poll": 0.3, "ansible_become": True,
+                 "audit_order": order, **ROOM, **wishes}  # fmt: skip
+    done = subprocess.run(
+        ["ansible-playbook", "audit.yml", "-i", str(fleet.inventory), "--limit", server, "--skip-tags", "report",
+         "-e", json.dumps(variables), *words],
+        cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    runs = sorted(results.glob("*/*/servers/" + server))
+    return done.stdout, runs[-1] if runs else None
+
+
+def leftovers(fleet: Fleet) -> str:
+    """Every folder of ours on the machine."""
+    return fleet.ssh("h001", "sudo sh -c 'ls -d /root/auditor* /tmp/auditor* /var/tmp/auditor* 2>/dev/null'").stdout
+
+
+def test_a_bare_server_is_prepared_measured_and_left_as_it_was(
+    bare_fleet: Fleet, stub: Path, archive: Path, wheelhouse: Path, tmp_path: Path
+):
+    """Driver, DCGM and torch come, the record comes back, and with audit_remove_packages the two listings are equal."""
+    rented.rent(bare_fleet, "h001", archive)
+    wishes = {"audit_wheelhouse": str(wheelhouse), "audit_remove_packages": True}
+    out, folder = audit(bare_fleet, stub, tmp_path / "r", "h001", **wishes)
+    state = json.loads((folder / "state.json").read_text())
+    assert state["phase"] == "done" and state["reason"] is None, out
+    assert "auditor-torch-" in state["details"]["interpreter"], state
+    calls = rented.calls(bare_fleet, "h001")
+    assert "modprobe --all nvidia nvidia_uvm" in calls
+    kept = json.loads((folder / "listing.json").read_text())
+    for kind in ("files", "processes", "listeners", "packages"):
+        assert kept["before"][kind] == kept["after"][kind], (kind, kept)
+    assert rented.installed(bare_fleet, "h001") == {}
+    assert (
+        bare_fleet.ssh("h001", "sudo sh -c 'ls -d /root/auditor* /tmp/auditor* /var/tmp/auditor* 2>/dev/null'").stdout
+        == ""
+    )
+
+
+@pytest.mark.scale
+def test_the_driver_stays_where_removal_was_not_asked(
+    bare_fleet: Fleet, stub: Path, archive: Path, wheelhouse: Path, tmp_path: Path
+):
+    """Packages stay, files do not; with audit_keep a second audit finds everything and changes nothing."""
+    rented.rent(bare_fleet, "h001", archive)
+    wishes = {"audit_wheelhouse": str(wheelhouse), "audit_keep": True}
+    _, first = audit(bare_fleet, stub, tmp_path / "r", "h001", **wishes)
+    before = rented.installed(bare_fleet, "h001")
+    assert "nvidia-utils-580-server" in before and "datacenter-gpu-manager-4-core" in before
+    out, second = audit(bare_fleet, stub, tmp_path / "r", "h001", **wishes)
+    states = [json.loads((folder / "state.json").read_text()) for folder in (first, second)]
+    assert states[0]["details"]["interpreter"] == states[1]["details"]["interpreter"], states
+    assert rented.installed(bare_fleet, "h001") == before
+    assert "Bring" not in out and states[1]["phase"] == "done", out
+    subprocess.run(
+        ["ansible-playbook", "cleanup.yml", "-i", str(bare_fleet.inventory), "--limit", "h001",
+         "-e", '{"ansible_become": true}'],
+        cwd=ROOT, env=environment(), check=True, capture_output=True,
+    )  # fmt: skip
+    assert (
+        bare_fleet.ssh("h001", "sudo sh -c 'ls -d /root/auditor* /tmp/auditor* /var/tmp/auditor* 2>/dev/null'").stdout
+        == ""
+    )
+
+
+@pytest.mark.scale
+def test_never_is_never(bare_fleet: Fleet, stub: Path, archive: Path, tmp_path: Path):
+    """With both wishes at never and no wheelhouse the server is measured as far as it goes, with nothing installed."""
+    rented.rent(bare_fleet, "h001", archive)
+    wishes = {"audit_driver": "never", "audit_dcgm": "never", "probe_runtime_index": "http://127.0.0.1:9/simple"}
+    _, folder = audit(bare_fleet, stub, tmp_path / "r", "h001", **wishes)
+    assert json.loads((folder / "state.json").read_text())["phase"] == "done"
+    assert rented.installed(bare_fleet, "h001") == {}
+
+
+def test_check_prints_the_plan_and_changes_nothing(bare_fleet: Fleet, stub: Path, archive: Path, tmp_path: Path):
+    """The plan names the driver's branch and the torch that would come."""
+    rented.rent(bare_fleet, "h001", archive)
+    out, folder = audit(bare_fleet, stub, tmp_path / "r", "h001", "--check")
+    assert folder is None
+    assert "driver: install" in out and "branch 580" in out and "brought into a folder" in out, out
+    assert rented.installed(bare_fleet, "h001") == {} and rented.calls(bare_fleet, "h001") == []

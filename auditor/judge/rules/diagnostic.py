@@ -48,7 +48,7 @@ def diagnostic(case: Case) -> Iterator[Finding]:
             "DCGM: error_severity of its warnings",
             {
                 "tests": ", ".join(sorted({str(r.conditions.get("test")) for r in [*failed, *warnings]})),
-                "warning": str(gravest.value)[:300] if gravest else None,
+                "warning": str(gravest.value)[:300].rstrip(".") if gravest else N_("failed without a warning"),
             },
             (*failed, *warnings),
         )
@@ -84,6 +84,6 @@ TEXTS = {
         N_("{tests}: {warning}"),
         N_("no warning"),
         N_("DCGM's word alone decides nothing here; where our own figures agree, they are the complaint."),
-        N_("dcgmi diag reports for {subject}: {warning} Please explain or repair."),
+        N_("dcgmi diag reports for {subject} ({tests}): {warning}. Please explain or repair."),
     ),
 }

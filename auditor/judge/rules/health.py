@@ -15,7 +15,7 @@ from auditor.judge.figures import figure
 from auditor.judge.rule import rule
 from auditor.judge.standing import happened_now, wanted_actions, worse
 from auditor.judge.texts import N_, Text
-from auditor.records import Reading
+from auditor.records import Reading, Value
 
 _ECC = "gpu_health_ecc_errors_total"
 _ROWS = "gpu_health_remapped_rows_total"
@@ -40,7 +40,9 @@ def uncorrected_errors(case: Case) -> Iterator[Finding]:
             {
                 "audit": max(map(figure, now), default=0.0),
                 "history": max((figure(r) for r in errors if r not in now), default=0.0),
-                "threshold": N_("the driver's threshold for cache errors is exceeded") if exceeded else None,
+                "what": N_("uncorrected errors, in the caches past the driver's threshold")
+                if exceeded
+                else N_("uncorrected errors"),
             },
             (*errors, *exceeded),
         )
@@ -170,9 +172,24 @@ def recovery_action(case: Case) -> Iterator[Finding]:
             gpu,
             "evidence",
             "NVML reference: GPU recovery action (field 230), error 16",
-            {"action": str(wanted[0].value) if wanted else "gpu_reset"},
+            _asked(str(wanted[0].value) if wanted else "gpu_reset"),
             (*wanted, *refused),
         )
+
+
+_ASKS = {
+    "gpu_reset": N_("a reset of the GPU"),
+    "node_reboot": N_("a restart of the server"),
+    "drain_p2p": N_("draining the GPU's links to others"),
+    "drain_and_reset": N_("draining and resetting the GPU"),
+    "recover_imex": N_("a recovery of the multi-node service (IMEX)"),
+    "bus_reset": N_("a reset of the PCIe bus"),
+    "system_reboot": N_("a restart of the whole system"),
+}
+
+
+def _asked(action: str) -> dict[str, Value]:
+    return {"action": action, "asks": _ASKS.get(action, action)}
 
 
 @rule
@@ -227,6 +244,15 @@ def event_counters(case: Case) -> Iterator[Finding]:
         yield _slowed(case, "server", "info", harmless)
 
 
+_REASONS = {
+    "sw_power_cap": N_("power cap"),
+    "sync_boost": N_("waiting for other GPUs (sync boost)"),
+    "sw_thermal": N_("heat (software)"),
+    "hw_thermal": N_("heat (hardware)"),
+    "hw_power_brake": N_("power brake"),
+}
+
+
 def _slowed(case: Case, subject: str, severity: Severity, rows: list[Reading]) -> Finding:
     longest = max(rows, key=figure)
     return case.finding(
@@ -236,7 +262,10 @@ def _slowed(case: Case, subject: str, severity: Severity, rows: list[Reading]) -
         subject,
         "evidence",
         "evidence catalogue, event-counters",
-        {"reason": str(longest.conditions.get("reason")), "measured": figure(longest)},
+        {
+            "reason": _REASONS.get(str(longest.conditions.get("reason")), str(longest.conditions.get("reason"))),
+            "measured": figure(longest),
+        },
         rows,
     )
 
@@ -251,7 +280,7 @@ CAUSES = {
 TEXTS = {
     "ecc-uncorrectable": Text(
         N_("Uncorrected memory errors"),
-        N_("{audit:int} during the audit, {history:int} before; {threshold}"),
+        N_("{what}: {audit:int} during the audit, {history:int} before"),
         N_("none during the audit"),
         N_("Each such error ends a job; a card that makes them under load makes them again."),
         N_(
@@ -296,10 +325,10 @@ TEXTS = {
     ),
     "recovery-action": Text(
         N_("The driver asks for a recovery action"),
-        N_("{action}"),
+        N_("{asks}"),
         N_("none"),
         N_("Until this is done the driver does not vouch for the GPU."),
-        N_("{gpu}: the driver asks for {action}. Please do it and audit again."),
+        N_("{gpu}: the driver asks for {asks}. Please do it; then we audit again."),
     ),
     "gpu-blocked": Text(
         N_("The system blocks a GPU"),

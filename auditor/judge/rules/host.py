@@ -49,7 +49,7 @@ def cpu_throttled(case: Case) -> Iterator[Finding]:
             "server",
             "evidence",
             "evidence catalogue, steal-time: nr_throttled of cpu.stat",
-            {"measured": figure(ratio), "quota": case.view.number("server_facts_cpu_quota_total")},
+            {"measured": figure(ratio)},
             (ratio, case.view.one("server_facts_cpu_quota_total")),
         )
 
@@ -225,7 +225,7 @@ TEXTS = {
     ),
     "cpu-throttled": Text(
         N_("The CPU quota is used up"),
-        N_("throttled in {measured:%} of the periods (quota {quota:number} CPUs)"),
+        N_("throttled in {measured:%} of the periods"),
         N_("no throttling"),
         N_("The container may use fewer processors than it shows; everything waits when the quota is over."),
         N_("The CPU quota throttles this container in {measured:%} of its periods. Please raise it."),

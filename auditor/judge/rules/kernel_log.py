@@ -123,7 +123,7 @@ def switch_errors(case: Case) -> Iterator[Finding]:
         {
             "sxids": ", ".join(sorted({str(r.conditions.get("sxid")) for r in events})),
             "fatal": ", ".join(sorted({str(r.conditions["sxid"]) for r in events if r.conditions.get("fatal") is True}))
-            or None,
+            or N_("none"),
             "when": N_("while the audit ran") if happened_now(telling) else N_("earlier in this boot"),
         },
         events,
@@ -157,7 +157,11 @@ def _lost(case: Case, subject: str, severity: Severity, evidence: list[Reading])
         "evidence",
         "NVML reference: error 15; Xid 79",
         {
-            "state": N_("came back after a reset or restart") if works(case, subject) else N_("does not answer"),
+            "state": N_("stopped answering")
+            if now
+            else N_("came back after a reset or restart")
+            if works(case, subject)
+            else N_("does not answer"),
             "when": N_("while the audit ran") if now else N_("before the audit"),
         },
         evidence,

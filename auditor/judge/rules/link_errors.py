@@ -40,7 +40,7 @@ def nvlink_errors(case: Case) -> Iterator[Finding]:
             {
                 "counter": str(worst.conditions.get("counter")),
                 "measured": figure(worst),
-                "links": ", ".join(links) or None,
+                "links": ", ".join(links) or N_("not told which"),
                 "when": N_("during the audit") if now else N_("before the audit"),
             },
             told,

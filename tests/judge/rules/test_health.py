@@ -175,7 +175,7 @@ def test_times_before_us_are_history(judge: Judge) -> None:
     finding = found(brake, "event-counters", "gpu1")
     assert (finding.severity, finding.parameters["reason"], finding.parameters["measured"]) == (
         "advice",
-        "hw_power_brake",
+        "power brake",
         3.0,
     )
     cap = judge(edited(WELL, None, fields={**fields, "74": 10**12}))

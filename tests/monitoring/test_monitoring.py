@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from auditor.finding import SEVERITIES
+from auditor.judge import rule, xids
 
 FOLDER = Path(__file__).parents[2] / "docs" / "monitoring"
 OLDER_NAME = "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS"
@@ -20,11 +21,11 @@ OLDER_NAME = "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS"
 
 def _rules() -> list[dict[str, Any]]:
     document = yaml.safe_load((FOLDER / "gpu-rules.yml").read_text(encoding="utf-8"))
-    return [rule for group in document["groups"] for rule in group["rules"]]
+    return [one for group in document["groups"] for one in group["rules"]]
 
 
 def _alerts() -> list[dict[str, Any]]:
-    return [rule for rule in _rules() if "alert" in rule]
+    return [one for one in _rules() if "alert" in one]
 
 
 def _promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -57,6 +58,11 @@ def test_each_alert_says_how_bad_it_is_and_what_to_do() -> None:
         assert len(alert["annotations"]["action"]) > 20, alert["alert"]
 
 
+def test_each_alert_names_a_finding_of_the_report() -> None:
+    """The id leads to the report's own explanation and to the request to the provider."""
+    assert {alert["labels"]["finding"] for alert in _alerts()} - set(rule.texts()) == set()
+
+
 def test_alert_names_are_unique() -> None:
     """Two alerts of one name would hide each other in Alertmanager."""
     names = [alert["alert"] for alert in _alerts()]
@@ -66,7 +72,7 @@ def test_alert_names_are_unique() -> None:
 def test_each_metric_that_is_used_is_exported() -> None:
     """counters.csv lists every field the rules read; the older name of the reasons stands for the newer."""
     exported = set(re.findall(r"^(DCGM_\w+) *,", (FOLDER / "counters.csv").read_text(encoding="utf-8"), re.M))
-    used = {name for rule in _rules() for name in re.findall(r"DCGM_\w+", rule["expr"])}
+    used = {name for one in _rules() for name in re.findall(r"DCGM_\w+", one["expr"])}
     assert used - {OLDER_NAME} <= exported
 
 
@@ -86,3 +92,20 @@ def test_each_alert_has_a_unit_test() -> None:
     tests = yaml.safe_load((FOLDER / "gpu-rules-test.yml").read_text(encoding="utf-8"))["tests"]
     fired = {case["alertname"] for test in tests for case in test["alert_rule_test"] if case["exp_alerts"]}
     assert {alert["alert"] for alert in _alerts()} - fired == set()
+
+
+def _xids(alert: str) -> set[int]:
+    expr = next(a["expr"] for a in _alerts() if a["alert"] == alert)
+    single = {int(number) for number in re.findall(r"== (\d+)", expr)}
+    ranges = re.findall(r">= (\d+) and DCGM_FI_DEV_XID_ERRORS <= (\d+)", expr)
+    return single.union(*(range(int(low), int(high) + 1) for low, high in ranges))
+
+
+def test_xids_alert_as_the_audit_judges_them() -> None:
+    """Reject and review of the rules are reject and review of the judge; a lost GPU and NVLink 5 included."""
+    judged = {
+        severity: {xid for xid, entry in xids.XIDS.items() if entry.severity == severity}
+        for severity in ("reject", "review")
+    }
+    assert _xids("GpuXidReplace") == judged["reject"]
+    assert _xids("GpuXidRepair") == judged["review"]

@@ -66,7 +66,7 @@ def _model(model: Model, chips: dict[str, Chip]) -> Iterator[str]:
         yield f"{links} NVLinks but {total:g} GB/s over them"
     if model.tdp_w is not None and not 10 <= model.tdp_w <= 2000:
         yield f"a power limit of {model.tdp_w:g} W"
-    if model.memory_gb and model.memory_mib_reported:
+    if model.memory_mib_reported:
         share = model.memory_mib_reported * 1024 * 1024 / (model.memory_gb * 1e9)
         if not 0.94 <= share <= 1.10:
             yield f"{model.memory_mib_reported:g} MiB reported for {model.memory_gb:g} GB"

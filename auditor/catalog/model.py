@@ -49,7 +49,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     form_factor: str
     sm_count: int | None
     cuda_cores: int | None
-    memory_gb: float | None
+    memory_gb: float
     memory_mib_reported: float | None
     memory_mib_alt: list[float] | None
     memory_type: str

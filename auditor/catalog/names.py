@@ -29,8 +29,7 @@ def _spoken(model: Model) -> frozenset[str]:
         said |= words(name)
     said |= words(model.form_factor)
     said.add(model.memory_type.upper())
-    if model.memory_gb:
-        said.add(f"{model.memory_gb:g}GB")
+    said.add(f"{model.memory_gb:g}GB")
     said |= {"SXM"} if model.form_factor.startswith("SXM") else set()
     return frozenset(said)
 

@@ -67,7 +67,7 @@ def _print(model: Model) -> None:
         f"{model.name}  ({model.chip}, {model.architecture}, {model.form_factor}; confidence {model.confidence})"
     )
     click.echo(f"  called {', '.join(model.nvml_names) or 'unknown'}; PCI {', '.join(model.pci_device_ids)}")
-    memory = f"{model.memory_gb:g} GB {model.memory_type}" if model.memory_gb else model.memory_type
+    memory = f"{model.memory_gb:g} GB {model.memory_type}"
     click.echo(
         f"  {model.sm_count} SMs, {memory}, {model.memory_bandwidth_gb_s} GB/s, L2 {model.l2_mb} MB, {model.tdp_w} W"
     )

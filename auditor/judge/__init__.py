@@ -146,12 +146,8 @@ def _missing(case: Case) -> Iterator[str]:
     if case.view.record is None:
         yield "record"
         return
-    seen = set()
     for need in needs.missing(case):
-        word = need.need if need.subject == "server" else f"{need.need} of {need.subject}"
-        if word not in seen:
-            seen.add(word)
-            yield word
+        yield need.need if need.subject == "server" else f"{need.need} of {need.subject}"
 
 
 def _reason(server: ServerInput) -> str | None:

@@ -144,7 +144,7 @@ def ordered_models(order: Order | None, catalog: Catalog) -> tuple[Model, ...]:
         return ()
     models = catalog.named(order.gpu)
     if order.memory_gb is not None:
-        models = _narrow(models, lambda m: m.memory_gb is None or abs(m.memory_gb - (order.memory_gb or 0)) <= 1)
+        models = _narrow(models, lambda m: abs(m.memory_gb - (order.memory_gb or 0)) <= 1)
     if order.interconnect == "nvswitch":
         models = _narrow(models, lambda m: m.nvswitch_capable)
     return models

@@ -131,10 +131,6 @@ class ServerView:
         """How a probe went on a subject."""
         return self._rows.get((probe, subject))
 
-    def rows(self, probe: str) -> list[ProbeRow]:
-        """How a probe went, on every subject it met."""
-        return [row for (name, _), row in self._rows.items() if name == probe]
-
     def all_rows(self) -> Iterator[ProbeRow]:
         """Every probe row of the record."""
         yield from self._rows.values()

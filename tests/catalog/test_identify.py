@@ -131,6 +131,17 @@ def test_profiles_are_taken_off_a_name(name: str, bare: str) -> None:
     assert identify.bare_name(name) == bare
 
 
+def test_signs_the_catalogue_cannot_weigh_are_left_out() -> None:
+    """A board whose L2 nobody published neither agrees nor contradicts there."""
+    identity = identify.identify(
+        CATALOG,
+        [Sign("pci_device", "10de:20b3", "kernel"), Sign("l2_bytes", 1e6, "driver"), Sign("sms", 124, "driver")],
+    )
+    assert identity.model is not None
+    assert [s.what for s in identity.agreeing] == ["pci_device", "sms"]
+    assert identity.contradictions == ()
+
+
 def test_what_the_catalogue_cannot_say_is_none() -> None:
     """No expectation, no verdict: L2 of a custom board, bf16 of a T4."""
     leonardo, t4 = CATALOG.get("A100 SXM 64GB (Leonardo custom)"), CATALOG.get("T4")

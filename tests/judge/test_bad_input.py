@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 from pathlib import Path
 
@@ -148,6 +149,38 @@ def test_a_needed_probe_that_timed_out_says_so_once() -> None:
     finding = found(one(record, METAL_H200), "not-measured")
     assert finding.severity == "advice"
     assert finding.parameters["reason"] == "timed_out: 120 s"
+
+
+def test_a_probe_that_failed_on_a_gpu_is_said_once_when_it_was_needed_of_the_server() -> None:
+    """The server's own row names the probe that should have met the need; the GPU's row would only repeat it."""
+    record = without(row(H200, "collectives", "gpu3", "failed", "hung"), "collectives_busbw_bytes_per_second")
+    findings = [f for f in one(record, METAL_H200).findings if f.id == "not-measured"]
+    assert [f.subject for f in findings] == ["server"]
+
+
+def test_conditions_of_the_wrong_type_choose_nothing() -> None:
+    """A hostile record may say `ranks: many`: such a figure is never preferred."""
+    odd = reading("collectives_busbw_bytes_per_second", 9e99, op="all_reduce", ranks="many", dtype="float32", bytes="x")
+    result = one(added(H200, odd), METAL_H200)
+    assert result.figures["allreduce_busbw"] == one(H200, METAL_H200).figures["allreduce_busbw"]
+    square = reading("matmul_sustained_flops_per_second", 9e14, "gpu0", dtype="bf16", n_="huge")
+    small = reading("matmul_sustained_flops_per_second", 3e14, "gpu0", dtype="bf16", n_=1024, load="all")
+    figures = one(added(H200, square, small), METAL_H200).gpus[0].figures
+    assert figures["matmul_bf16_sustained"] == one(H200, METAL_H200).gpus[0].figures["matmul_bf16_sustained"]
+    flag = reading("gpu_identity_name", True, "gpu0")
+    assert one(added(H200, flag), METAL_H200).verdict == "accept"
+
+
+def test_the_collector_is_left_as_it_was_found() -> None:
+    """Judging rests Python's cycle collector; who had switched it off finds it off."""
+    gc.disable()
+    try:
+        judge(list)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    judge(list)
+    assert gc.isenabled()
 
 
 def test_a_gpu_in_use_is_left_alone_and_said() -> None:

@@ -183,6 +183,8 @@ def test_orders_of_processors_memory_disk_and_cards() -> None:
     assert found(result, "disk-short").severity == "advice"
     assert found(result, "driver-differs").parameters["version"] == "580.159.04"
     fitting = {"gpu": "H200", "gpus": 1, "cpus": 224, "ram_gb": 2048, "driver": "580", "nics": {"count": 1}}
+    roomy = added(ONE, reading("server_facts_disk_free_bytes", 2e12, source=SYSFS, path="/"))
+    assert not ids(one(roomy, fitting | {"disk_gb": 1000})) & {"disk-short"}
     assert not ids(one(ONE, fitting)) & {"cpus-short", "ram-short", "driver-differs", "nics-short", "disk-short"}
 
 

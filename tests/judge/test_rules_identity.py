@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from tests import builders
-from tests.builders import CUDA, PROC, SYSFS, changed, without
+from tests.builders import CUDA, PROC, SYSFS, added, changed, reading, without
 from tests.judge.faults import chain, on, slow, times
 from tests.judge.judged import METAL_A100, METAL_H200, found, ids, many, one, roots
 
@@ -111,6 +111,9 @@ def test_one_uuid_on_two_gpus() -> None:
     finding = found(one(record), "duplicate-identity")
     assert finding.subject == "gpu0"
     assert finding.parameters["others"] == "gpu2"
+    by_kernel = changed(H200, "gpu_identity_uuid", None)
+    by_kernel = added(by_kernel, *(reading("gpu_identity_uuid", uuid, f"gpu{n}", SYSFS) for n in range(3)))
+    assert "duplicate-identity" not in ids(one(by_kernel))
     vgpu = on("gpu_identity_virtualization_mode", "vgpu")(record)
     assert "duplicate-identity" not in ids(one(vgpu))
 

@@ -212,7 +212,10 @@ def test_one_gpu_much_hotter_than_its_siblings() -> None:
     assert finding.subject == "gpu0"
     near = on("thermal_gpu_celsius", 66.0, "gpu0", stat="steady")(hot)
     assert "hotter-than-siblings" not in ids(one(near))
-    assert "hotter-than-siblings" not in ids(one(on("thermal_gpu_celsius", 78.0, stat="steady")(ONE)))
+    alone = chain(
+        on("thermal_gpu_celsius", 78.0, stat="steady"), on("thermal_flops_per_second", times(0.9), window="last")
+    )(ONE)
+    assert "hotter-than-siblings" not in ids(one(alone))
 
 
 def test_compute_modes() -> None:

@@ -111,6 +111,8 @@ def test_a_vgpu_is_a_slice_whatever_its_memory() -> None:
     assert found(one(record), "vgpu-grid").basis == "evidence"
     slice_ = on("memory_capacity_bytes", 60e9)(record)
     assert found(one(slice_, "2x H200 vm"), "vgpu-grid").severity == "reject"
+    blind = without(slice_, "memory_capacity_bytes")
+    assert found(one(blind, "2x H200 vm"), "vgpu-grid").severity == "review"
     grid = on("gpu_identity_name", "GRID A100-40C", source=NVML)(GUEST)
     assert one(grid).level == "vGPU"
 
@@ -123,6 +125,8 @@ def test_a_software_slice_with_less_memory_is_proven() -> None:
     result = one(record, "2x H200")
     assert found(result, "software-slice").severity == "reject"
     assert one(record).level == "software slice"
+    blind = without(record, "gpu_identity_memory_bytes")
+    assert found(one(blind, "2x H200"), "software-slice").severity == "review"
     assert found(one(record), "software-slice").severity == "review"
 
 

@@ -44,7 +44,7 @@ def sources_disagree(case: Case) -> Iterator[Finding]:
         for metric, word in _SAME.items():
             if sliced and metric in _HIDDEN_BY_SLICES:
                 continue
-            readings = list(case.view.all(metric, gpu))
+            readings = [r for r in case.view.all(metric, gpu) if isinstance(r.value, str)]
             if len({_spelled(metric, str(r.value)) for r in readings}) > 1:
                 apart.append((word, readings))
         memory = [r for r in case.view.all("gpu_identity_memory_bytes", gpu) if figure(r) > 0]

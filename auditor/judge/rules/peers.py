@@ -168,10 +168,8 @@ def slower_than_fleet(digest: Digest, fleet: Fleet) -> Iterator[Finding]:
     """A server whose middle GPU, or whose all-reduce, lags behind the other servers of its kind."""
     lines = fleet.policy.lines
     for name, one in digest.figures.items():
-        if fleet.size(digest.group, name) < lines.fleet_smallest.value:
-            continue
         others = fleet.others(digest.group, name, one.value)
-        if others is None:
+        if others is None or fleet.size(digest.group, name) < lines.fleet_smallest.value:
             continue
         short = statistics.shortfall(one.value, one.spread, one.n, others)
         agree = others.scatter is None or statistics.beyond_scatter(one.value, others, lines.fleet_scatter.value)

@@ -19,9 +19,10 @@ _OWN_NAMES = ("notes", "place", "keeper", "agent")
 
 # The system's first, then where images put theirs; an unmatched pattern stays a word that is no program.
 _PYTHONS = (
-    "python3 python /usr/bin/python3 /usr/local/bin/python3 /usr/libexec/platform-python /usr/bin/python3.?? "
-    "/usr/bin/python3.? /usr/local/bin/python3.?? /opt/*/bin/python3 /opt/*/*/bin/python3 /venv/bin/python3 "
-    "/venv/*/bin/python3 /workspace/*/bin/python3 $HOME/*/bin/python3 $HOME/.*/bin/python3"
+    "python3 python /usr/bin/python3 /usr/bin/python3.? /usr/bin/python3.?? /usr/local/bin/python3 "
+    "/usr/local/bin/python3.? /usr/local/bin/python3.?? /usr/libexec/platform-python /opt/*/bin/python3 "
+    "/opt/*/*/bin/python3 /venv/bin/python3 /venv/*/bin/python3 /workspace/*/bin/python3 $HOME/*/bin/python3 "
+    "$HOME/.*/bin/python3 /home/*/*/bin/python3"
 )
 _BOOT = "import sys;i=sys.stdin.buffer;exec(i.read(int(i.readline())))"
 _OLD_ENOUGH = "import sys;sys.exit(sys.version_info<(3,8))"

@@ -59,7 +59,8 @@ def _without_torch(judged: Judged, ssh: Mapping[str, str | None], console: Conso
         state = judged.run.states[name] if judged.run else None
         if state is None or state.reason != "no_torch":
             continue
-        line = remedy.command(judged.record(name), str(state.details.get("bringer")), catalog.load())
+        bringer, python = (str(state.details.get(key)) for key in ("bringer", "interpreter"))
+        line = remedy.command(judged.record(name), bringer, python, catalog.load())
         said = f"\n{show(name)}: incomplete: no interpreter with torch. This brings one, then run the same again:"
         console.print(Text(said, style="bold"), soft_wrap=True)
         console.print(Text(f"  {remedy.over_ssh(way, line)}"), soft_wrap=True)

@@ -30,6 +30,13 @@ class Probed(msgspec.Struct, frozen=True):
     percent: float | None = None
     reason: str | None = None
 
+    @property
+    def news(self) -> bool:
+        """Whether a person has to know: what was not measured and why, unless it was they who stopped it."""
+        if self.status in ("running", "measured", "not_applicable"):
+            return False
+        return not (self.status == "timed_out" and "SIGTERM" in (self.reason or ""))
+
 
 class Figure(msgspec.Struct, frozen=True):
     """One reading as it came."""

@@ -72,7 +72,7 @@ class LiveScreen:
                 self._percent = percent if percent is not None and 0 <= percent <= 100 else self._percent
             case Probed(probe=probe, subject=subject, status=status, reason=reason):
                 said = f"{probe} {subject}: {status.replace('_', ' ')}, {reason or 'no reason'}"
-                if status not in ("measured", "not_applicable") and said not in self._not_measured:
+                if event.news and said not in self._not_measured:
                     self._not_measured.append(said)  # each rank of a collective probe says the same
             case Figure(reading=reading):
                 self._expected.learn(reading)

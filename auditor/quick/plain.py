@@ -42,7 +42,7 @@ class PlainScreen:
             case Probed(probe=probe, subject=subject, status=status, reason=reason):
                 self._rest(event.server, probe)
                 news = (event.server, probe, subject, status)
-                if status not in ("measured", "not_applicable") and news not in self._told:
+                if event.news and news not in self._told:
                     self._told.add(news)  # each rank of a collective probe says the same
                     say(f"{probe} {subject}: {status.replace('_', ' ')}{f' ({reason})' if reason else ''}")
             case Figure(server=server, reading=reading):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -59,6 +60,7 @@ class Session:
         self._started: Started | None = None
         self._closing: Closing | None = None
         self._kept = False
+        self._python: str | None = None
         self._details: dict[str, Detail] = {}
 
     def run(self) -> Outcome:
@@ -118,11 +120,13 @@ class Session:
         """
         if self._stop.is_set() and not self._attach:
             raise End("reach", "stopped", "stopped before the probe was started")
+        if not self._attach:
+            self._say("connecting")
         link = self._open()
         stream: Stream | None = None
         try:
             mark = courier.marker()
-            stream = link.run(courier.command(mark, self._job.python))
+            stream = link.run(courier.command(mark, self._job.python or self._python))
             frames = Frames(stream, mark)
             self._talk(link, stream, frames)
         finally:
@@ -250,8 +254,8 @@ class Session:
             return Outcome("done", "no_torch", "no interpreter with torch was found there")
         return Outcome("done")
 
-    def _no_python(self, link: Link) -> End:
-        """Why no Python could be used there, asked with nothing but a shell."""
+    def _no_python(self, link: Link) -> End | Lost:
+        """Why no Python could be used there, asked with nothing but a shell; that one may have found another."""
         stream = link.run("exec /bin/sh -s")
         stream.send(_PREFLIGHT.read_bytes() + b"exit\n", _HELLO_SECONDS)
         said = bytearray()
@@ -263,6 +267,9 @@ class Session:
             said += data
         stream.close()
         cause = no_module.diagnose(said.decode("utf-8", "replace"), "python3", "")
+        if cause.python and self._python is None and re.fullmatch(r"/[A-Za-z0-9_./+-]{1,200}", cause.python):
+            self._python = cause.python
+            return Lost("its first Python cannot be used, another one can")
         return End("start", cause.reason, cause.detail)
 
     def _left(self, left: list[str]) -> None:

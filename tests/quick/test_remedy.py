@@ -29,9 +29,9 @@ def record(**facts: Value) -> Record:
 def test_the_build_fits_driver_and_gpu(driver: str | None, gpu: str | None, wheel: str) -> None:
     """An old driver gets the build that runs on it, by the table the role uses."""
     facts = {"server_facts_interpreter": "/usr/bin/python3 3.11.2", "server_facts_driver_version": driver}
-    line = remedy.command(record(**facts, gpu_identity_name=gpu), "venv", catalog.load())
+    line = remedy.command(record(**facts, gpu_identity_name=gpu), "venv", "/usr/bin/python3", catalog.load())
     assert line.endswith(f"/bin/pip install {wheel}")
-    assert line.startswith("python3 -m venv $HOME/auditor-torch && ")
+    assert line.startswith("/usr/bin/python3 -m venv $HOME/auditor-torch && ")
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,11 @@ def test_the_build_fits_driver_and_gpu(driver: str | None, gpu: str | None, whee
 )
 def test_it_uses_what_the_server_has(bringer: str, words: str) -> None:
     """Debian's python3 without ensurepip, without pip: each has a line that works there."""
-    assert words in remedy.command(None, bringer, catalog.load())
+    assert words in remedy.command(None, bringer, "/usr/bin/python3", catalog.load())
 
 
 def test_it_can_be_pasted() -> None:
     """Over SSH it is one word for the local shell; here it is the line itself."""
-    line = remedy.command(None, "venv", catalog.load())
+    line = remedy.command(None, "venv", "/opt/my python/bin/python3", catalog.load())
     assert shlex.split(remedy.over_ssh("ssh -p 22022 root@192.0.2.10", line))[-1] == line
     assert remedy.over_ssh(None, line) == line

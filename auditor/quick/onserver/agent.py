@@ -61,6 +61,8 @@ def _serve(say: Callable[..., None], stdin: IO[bytes]) -> None:
         say("obstacle", {"reason": obstacle.reason, "detail": str(obstacle)})
     except OSError as error:
         say("obstacle", {"reason": "not_started", "detail": f"{error.filename or 'here'}: {error.strerror}"})
+    except Exception as error:  # noqa: BLE001  # the last border on this side: silence would look like a cut line
+        say("obstacle", {"reason": "not_started", "detail": f"the agent failed: {type(error).__name__}: {error}"})
 
 
 def _start(request: dict[str, Any], payload: bytes) -> tuple[Path, dict[str, Any]]:

@@ -16,16 +16,17 @@ _PLAN = Path(__file__).parents[2] / "plugins" / "module_utils" / "torch_plan.py"
 _PLACE = "$HOME/auditor-torch"
 
 
-def command(record: Record | None, bringer: str, catalog: Catalog) -> str:
-    """For that server's shell; into a folder of its own, where the search for torch finds it."""
-    wheel = _wheel(record, catalog)
+def command(record: Record | None, bringer: str, python: str, catalog: Catalog) -> str:
+    """For that server's shell; into a folder of its own, where the search for torch finds it.
+
+    `python` is the interpreter that was found there, `bringer` what it has to install with.
+    """
+    wheel, python = _wheel(record, catalog), shlex.quote(python)
     if bringer == "venv":
-        return f"python3 -m venv {_PLACE} && {_PLACE}/bin/pip install {wheel}"
-    bare = (
-        f"python3 -m venv --without-pip {_PLACE} && python3 -m pip install --target {_PLACE}/lib/python3*/site-packages"
-    )
+        return f"{python} -m venv {_PLACE} && {_PLACE}/bin/pip install {wheel}"
     if bringer == "pip":
-        return f"{bare} {wheel}"
+        packages = f"{_PLACE}/lib/python3*/site-packages"
+        return f"{python} -m venv --without-pip {_PLACE} && {python} -m pip install --target {packages} {wheel}"
     return f"sudo apt-get install -y python3-venv && python3 -m venv {_PLACE} && {_PLACE}/bin/pip install {wheel}"
 
 

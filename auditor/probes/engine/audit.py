@@ -37,7 +37,10 @@ from .worker import one_line
 
 LISTING_SECONDS = 60.0
 CUDA_SECONDS = 45.0
+_LOOK_SECONDS = 1.0
 _FINISH_SECONDS = 5.0
+_STOPPED_FINISH_SECONDS = 4.0
+"""Who asked us to stop waits half a minute before he kills (module gpu_probe)."""
 
 
 @dataclass(frozen=True)
@@ -226,10 +229,11 @@ class Audit:
         seats = self._ready_seats(probe)
         share = self._budget.share(self._wanted, self._wanted + sum(self._plan.values()))
         if seats and (share <= 0 or self._stopped):
+            status, reason = self._no_time()
             for seat in seats:
-                self._row(probe, _subject(probe, seat), *self._no_time())
+                self._row(probe, _subject(probe, seat), status, reason)
         elif seats:
-            self._perform(probe, "run", seats, share)
+            self._perform(probe, "run", seats, share, share + budget.grace(probe, share))
         if not probe.workers:
             self._lookout.suspended = False
 
@@ -242,8 +246,8 @@ class Audit:
         if probe.heavy and self._lookout.at_rest:
             self._let_the_server_have_torch()
         self._wait(lambda: all(seat.ready or seat.colleague is None for seat in seats), None, seats)
-        if probe.heavy and self._lookout.at_rest:
-            self._doubt_loaded(seats)
+        if probe.heavy:
+            self._doubt(seats)
         able = [seat for seat in seats if not self._barred(probe, seat) and not self._unready(probe, seat, torch)]
         if probe.scope == "all" and len(able) < len(self._seats.all):
             self._row(probe, "server", "failed", "not all workers are there")
@@ -265,32 +269,45 @@ class Audit:
             return False
         return True
 
-    def _doubt_loaded(self, seats: List[Seat]) -> None:
-        """Before the first load of ours: was there load on a GPU while the workers started?"""
-        for seat in seats:
-            if seat.gpu is not None and seat.barred is None and not self._wishes.allow_busy:
-                doubt = occupancy.hidden(None, self._lookout.load_at_rest(seat.gpu.index))
+    def _doubt(self, seats: List[Seat]) -> None:
+        """Before each load: was there load while our workers started, has memory gone that is not ours?"""
+        on_gpus = [seat for seat in seats if seat.gpu is not None and seat.barred is None]
+        if self._wishes.allow_busy or not on_gpus:
+            return
+        before = self._lookout.ask_for_a_look()
+        self._wait(lambda: self._lookout.looks > before, _LOOK_SECONDS)
+        for seat in on_gpus:
+            if seat.gpu is not None and seat.barred is None:
+                loads = self._lookout.load_at_rest(seat.gpu.index) if self._lookout.at_rest else []
+                doubt = occupancy.hidden(
+                    self._lookout.memory_of_others(seat.gpu.index, self._seats.gpu_processes), loads
+                )
                 if doubt is not None:
                     seat.barred, seat.only = doubt, "time_slicing"
 
     def _no_time(self) -> Tuple[str, str]:
         if self._stopped:
             return "timed_out", self._stopped
-        if self._measuring == 0.0:
-            return "skipped", "the budget of %g s is shorter than the start, which took %.1f s: give more" % (
-                self._budget.total or 0.0,
-                time.monotonic() - self._began,
-            )
-        return "skipped", "the budget of %g s was used up" % (self._budget.total or 0.0)
+        total = self._budget.total or 0.0
+        if self._measuring > 0.0:
+            return "skipped", "the budget of %g s was used up" % total
+        took = time.monotonic() - self._began
+        reason = "the budget of %g s is shorter than the start, which took %.1f s: give more" % (total, took)
+        if not self._too_short:
+            self._too_short = True
+            self._progress.sentence(reason)
+        return "skipped", reason
 
-    def _perform(self, probe: Probe, hook: str, seats: List[Seat], share: float) -> None:
+    _too_short = False
+
+    def _perform(self, probe: Probe, hook: str, seats: List[Seat], share: float, limit: float) -> None:
+        """`share` is the probe's own time, `limit` when its workers are taken for hung."""
         begun = time.monotonic()
         if self._fixed is None and (probe.heavy or not any(seat.pending for seat in self._seats.everyone)):
             self._fixed = begun - self._began
         if probe.heavy:
             self._lookout.measuring()
-        deadline = begun + share
-        task = Task(probe, hook, deadline, deadline + budget.grace(probe, share))
+        task = Task(probe, hook, begun + share, begun + limit)
         task.start(seats, [_subject(probe, seat) for seat in seats])
         if hook == "run":
             for subject in dict.fromkeys(part.subject for part in task.parts.values()):
@@ -346,8 +363,12 @@ class Audit:
         for probe, seat, served in self._second_halves:
             if seat.colleague is None or seat.served != served:
                 self._amend(probe.key, "its process was replaced: nothing to compare with")
+            elif self._stopped:
+                self._amend(probe.key, self._stopped)
             else:
-                self._perform(probe, "finish", [seat], _FINISH_SECONDS + probe.seconds.get(self._wishes.profile, 0.0))
+                share = _FINISH_SECONDS + probe.seconds.get(self._wishes.profile, 0.0)
+                limit = _STOPPED_FINISH_SECONDS if stopped else share + budget.grace(probe, share)
+                self._perform(probe, "finish", [seat], min(share, limit), limit)
         self._stopped = self._stopped or stopped
         if self._fixed is None:
             self._fixed = time.monotonic() - self._began

@@ -65,7 +65,8 @@ def _audit(options: argparse.Namespace, wishes: Wishes, began: float) -> int:
         _write(options.out, data)
         code = 0
     except OSError as error:
-        sys.stderr.write("auditor-probe: %s: %s\n" % (error.filename or options.out, error.strerror or error))
+        place = "%s: " % error.filename if error.filename else ""
+        sys.stderr.write("auditor-probe: no record: %s%s\n" % (place, error.strerror or error))
     finally:
         if scratch is not None:
             scratch.remove()

@@ -20,7 +20,6 @@ class Crew:
         self._environment, self._directory = environment, directory
         self._members: Dict[str, Colleague] = {}
         self._gone: Set[str] = set()
-        self.stuck: List[process_tree.Entry] = []
 
     def hire(self, name: str, role: str, environment: Optional[Dict[str, str]] = None) -> Colleague:
         """Start one; its name must be new."""
@@ -66,11 +65,11 @@ class Crew:
                 heard.append((colleague, None))
         return heard
 
-    def dismiss(self, colleague: Colleague) -> None:
-        """End one with everything it started."""
+    def dismiss(self, colleague: Colleague) -> List[process_tree.Entry]:
+        """End one with everything it started; returns what would not end."""
         self._gone.add(colleague.name)
         self._members.pop(colleague.name, None)
-        self.stuck += colleague.end({other.pid: other.word for other in self._members.values()})
+        return colleague.end({other.pid: other.word for other in self._members.values()})
 
     def dismiss_all(self) -> None:
         """End all at once (a CUDA context takes its time to go), then whatever else became ours."""

@@ -41,6 +41,8 @@ class Lookout:
         self.first_look: Dict[int, Message] = {}
         self.windows = Windows()
         self.suspended = False
+        self.looks = 0
+        self._memory: Dict[int, Optional[float]] = {}
         self._limits: Dict[int, float] = {}
         self._loads: Dict[int, List[float]] = {}
         self._tenants: Dict[int, Tenants] = {}
@@ -87,6 +89,19 @@ class Lookout:
         if self._watcher is not None:
             self._watcher.send({"do": "pace", "fast": sorted(self.windows.watched)})
 
+    def ask_for_a_look(self) -> int:
+        """Have the watcher look at all GPUs now; `looks` grows when it has."""
+        if self._watcher is not None:
+            self._watcher.send({"do": "look"})
+        return self.looks if self._watcher is not None else self.looks - 1
+
+    def memory_of_others(self, gpu: int, contexts: int) -> Optional[float]:
+        """Bytes in use now beyond what was before us and what idle workers of ours may hold."""
+        used, before = self._memory.get(gpu), self.first_look.get(gpu, {}).get("memory")
+        if used is None or before is None:
+            return None
+        return max(0.0, float(used) - float(before) - contexts * occupancy.IDLE_WORKER_BYTES)
+
     def workers_changed(self) -> None:
         """One of ours was ended: it may stay on a GPU's list for a moment."""
         self._last_leave = time.monotonic()
@@ -109,7 +124,10 @@ class Lookout:
             self._limits = {int(index): celsius for index, celsius in message["limits"].items()}
         elif say == "sample":
             return self._sampled(message["gpu"], message["row"])
+        elif say == "looked":
+            self.looks += 1
         elif say == "usage":
+            self._memory[message["gpu"]] = message["usage"]["memory"]
             return self._used(message["gpu"], message["usage"], contexts)
         return None
 

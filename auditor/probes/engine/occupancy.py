@@ -10,6 +10,8 @@ from typing import Any, Dict, List, Optional, Set
 
 MEMORY_BYTES = 1 << 30
 """The driver keeps up to 0.6 GiB with persistence on (evidence, shared-gpu); a tenant's context and data are more."""
+IDLE_WORKER_BYTES = 2 << 30
+"""A context with its libraries takes 0.5-0.8 GiB on an H200; a communicator some of the rest."""
 LOAD_RATIO = 0.05
 LEAST_SAMPLES = 4
 """At two a second: load over two seconds. One sample after the driver woke the GPU proves nothing."""

@@ -88,7 +88,7 @@ def end(root: Entry, word: str, ours: Dict[int, str], limit: float = 3.0) -> Lis
             found += [root, *descendants(root.pid, processes)]
         for process in found:
             known.setdefault(process.pid, process)
-        alive = [process for process in known.values() if _same(process, processes.get(process.pid))]
+        alive = [processes[pid] for pid, process in known.items() if _same(process, processes.get(pid))]
         if not alive or time.monotonic() > until:
             return alive
         for process in alive:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -43,6 +44,12 @@ class Progress:
                 sys.stderr.flush()
             except OSError:
                 self._speaks = False  # nobody listens any more; the record counts
+
+    def sentence(self, text: str) -> None:
+        """One line for a person, between the JSON lines."""
+        if self._speaks:
+            with contextlib.suppress(OSError):
+                sys.stderr.write("auditor-probe: %s\n" % text)
 
     def step(self, step: Optional[str], percent: float) -> None:
         """Where the audit is; without a name, how far the same step has got."""
@@ -90,8 +97,9 @@ def replace(path: str, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
-    except OSError:
+    except OSError as error:
         os.unlink(beside)
+        error.filename = path
         raise
 
 

@@ -97,11 +97,13 @@ class Seats:
             seat.pending, seat.torch, seat.asked = seat.pending + 1, True, time.monotonic()
             seat.colleague.send({"do": "prepare", "device": seat.device})
 
-    def empty(self, seat: Seat) -> None:
-        """End who sits here, with all that was started."""
-        if seat.colleague is not None:
-            colleague, seat.colleague, seat.pending = seat.colleague, None, 0
-            self._crew.dismiss(colleague)
+    def empty(self, seat: Seat) -> Optional[str]:
+        """End who sits here, with all that was started; says which process would not end."""
+        if seat.colleague is None:
+            return None
+        colleague, seat.colleague, seat.pending = seat.colleague, None, 0
+        stuck = self._crew.dismiss(colleague)
+        return ", ".join("process %d (%s, state %s) cannot be ended" % (p.pid, p.name, p.state) for p in stuck) or None
 
     def empty_pair_unless_running(self, running: bool) -> None:
         """The process that sees all GPUs sees too many now."""

@@ -78,7 +78,9 @@ class Stage:
         for part in parts:
             part.end(status, reason)
             self._lookout.windows.close(part.seat.name)
-            self._seats.empty(part.seat)
+            stuck = self._seats.empty(part.seat)
+            if stuck is not None:
+                part.reason = "%s; %s" % (reason, stuck)
         self._lookout.workers_changed()
         for part in parts:
             self._release(task.meeting.leave(part.seat.name))

@@ -223,6 +223,10 @@ def main(fileno: int) -> int:
         message = channel.receive()
         if message is None or message["do"] == "quit":
             return 0
+        if message["do"] == "look":
+            for gpu in healthy:
+                channel.send({"say": "usage", "gpu": gpu.index, "usage": usage.of(gpu)})
+            channel.send({"say": "looked"})
         if message["do"] == "pace":
             for index, sampler in samplers.items():
                 (sampler.fast.set if index in message["fast"] else sampler.fast.clear)()

@@ -184,6 +184,42 @@ def read(path):
         return b""
 
 
+@pytest.fixture
+def freezer():
+    """A control group whose processes can be put into a sleep that no signal ends (cgroup version 1)."""
+    group = Path("/sys/fs/cgroup/freezer/auditor-test")
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no freezer here: {error.strerror}")
+    yield group
+    (group / "freezer.state").write_text("THAWED")
+    wait_gone({int(pid) for pid in (group / "tasks").read_text().split()}, 10)
+    group.rmdir()
+
+
+def test_F04_a_process_that_cannot_be_killed_is_told_and_left(command, freezer):
+    """In uninterruptible sleep, as under a sick driver: the audit goes on, its record names the process."""
+    stuck = f"""
+    GRACE = 0.5
+    SECONDS = {{"quick": 0.5}}
+    def run(context):
+        import os, time
+        yield context.reading("pid", os.getpid())
+        open("{freezer}/tasks", "w").write(str(os.getpid()))
+        open("{freezer}/freezer.state", "w").write("FROZEN")
+        time.sleep(600)
+    """
+    began = time.monotonic()
+    outcome = command.probes(stuck=stuck, good=GOOD + "ORDER = 60\n").run("--device", "cpu")
+    pid = outcome.values("stuck_pid")["server"]
+    row = outcome.rows("stuck")["server"]
+    assert row["status"] == "timed_out"
+    assert f"process {pid} (python, state D) cannot be ended" in row["reason"]
+    assert outcome.rows("good")["server"]["status"] == "measured"
+    assert time.monotonic() - began < 30
+
+
 def test_H04_a_stranger_with_our_name_survives(command, tmp_path):
     """Only what descends from us is ended, whatever it is called."""
     decoy = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "auditor.probes", "--as", "worker"])
@@ -335,6 +371,20 @@ def test_a_signal_ends_the_audit_with_a_record(command, number):
     assert outcome.values("sleeps_late") == {"server": True}
 
 
+def test_a_stop_does_not_wait_for_a_second_half_that_hangs(command):
+    """Who stops us kills after half a minute: the record is there long before."""
+    hangs = "ORDER = 15\nSECONDS = {'quick': 60.0}\ndef run(context):\n    yield context.reading('when', 'before')\n"
+    hangs += "def finish(context):\n    import time\n    time.sleep(600)\n    yield\n"
+    process = command.probes(hangs=hangs, sleeps=SLEEPS).start("--device", "cpu")
+    until(process, '"reading"', "sleeps")
+    began = time.monotonic()
+    process.terminate()
+    outcome = command.ended(process)
+    assert time.monotonic() - began < 15
+    assert outcome.values("hangs_when") == {"server": "before"}
+    assert "did not end within 4 s" in outcome.rows("hangs")["server"]["cut"][0]
+
+
 def test_sigterm_before_the_first_probe_still_gives_a_record(command):
     """The start is the longest time without any row."""
     process = command.probes(good=GOOD).start("--device", "cpu")
@@ -416,6 +466,7 @@ def test_a_budget_shorter_than_the_start_is_a_sentence(command):
     row = outcome.rows("good")["server"]
     assert row["status"] == "skipped"
     assert "the budget of 0.01 s is shorter than the start" in row["reason"]
+    assert "the budget of 0.01 s is shorter than the start" in outcome.sentence
 
 
 # --- one at a time ---------------------------------------------------------------------------------------------------

@@ -52,6 +52,20 @@ def test_each_worker_sees_its_own_gpu_only(command, machine, gpus):
     assert subjects["gpu0"]["pci"] == "0000:07:00.0" and subjects["gpu0"]["name"] == "NVIDIA A100-SXM4-80GB"
 
 
+def test_sixteen_gpus_fit_into_one_record(command, machine):
+    """All facts of 16 GPUs, 120 pairs and 192 links, by the real probes through the real engine and reader."""
+    from auditor import reading as the_reader
+
+    outcome = command.run("--only", "server_facts,gpu_identity,topology,gpu_health", on=machine(healthy(
+        "a100x8-nvswitch", 16)))  # fmt: skip
+    record = the_reader.read_file(command.out).record
+    assert {row.status for row in record.probes} == {"measured"}
+    assert len([pair for pair in outcome.values("topology_path") if "nic" not in pair]) == 120
+    assert len(outcome.values("topology_link_state")) == 192
+    assert len(outcome.values("gpu_identity_uuid")) == 16
+    assert command.out.stat().st_size < 4 << 20
+
+
 def test_mixed_models_in_one_server_are_all_measured(command, machine):
     """Each under its own name."""
     profile = nvml_double.edited(healthy("a100x8-nvswitch", 3), 1, nvmlDeviceGetName="NVIDIA A30")
@@ -185,6 +199,27 @@ def test_load_without_a_process_leaves_only_the_watcher_of_time_slices(command, 
     row = outcome.rows("each")["gpu1"]
     assert (row["status"], row["reason"]) == ("skipped", "97 % load without a visible process")
     assert set(outcome.values("time_slicing_ran")) == {"gpu0", "gpu1"}
+
+
+def test_H01_memory_that_goes_while_we_measure_is_noticed_before_the_next_load(command, machine):
+    """A tenant whose processes are hidden: what is in use beyond ours keeps the next probe away."""
+    double = machine(healthy("a100x8-nvswitch", 2))
+    process = command.probes(load=LOAD % 2, after=EACH + "ORDER = 70\n").start("--budget", "8", on=double)
+    wait_for(process, "load_started", 2)
+    double.change(nvml_double.crowded(double.profile, 1, 20 << 30))
+    outcome = command.ended(process)
+    row = outcome.rows("after")["gpu1"]
+    assert row["status"] == "skipped" and "without a visible process" in row["reason"]
+    assert set(outcome.values("after_ran")) == {"gpu0"}
+
+
+def test_our_own_idle_workers_are_no_strangers(command, machine):
+    """Their contexts take memory: that much more than before us is ours."""
+    double = machine(healthy("a100x8-nvswitch", 2))
+    process = command.probes(load=LOAD % 1, after=EACH + "ORDER = 70\n").start("--budget", "6", on=double)
+    wait_for(process, "load_started", 2)
+    double.change(nvml_double.crowded(double.profile, 1, 1 << 30))
+    assert set(command.ended(process).values("after_ran")) == {"gpu0", "gpu1"}
 
 
 def test_no_permission_to_list_processes_is_no_obstacle(command, machine):

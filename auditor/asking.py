@@ -25,6 +25,7 @@ class Asking(ActionBase):  # type: ignore[misc]  # Ansible ships no types
     """The part of the action that talks; `variables` are the server's, with the Python that works there."""
 
     variables: dict[str, Any]
+    _pipelined: bool | None = None
 
     def ask(self, **arguments: object) -> Answer:
         """One answer of the module, or the reason why it could not start."""
@@ -81,6 +82,12 @@ class Asking(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         lines = [line for line in out.splitlines() if line.startswith("{") and line.endswith("}")]
         parsed: dict[str, Any] = super()._parse_returned_data({**res, "stdout": lines[-1] if lines else ""}, profile)
         return parsed if lines else parsed | {"module_stdout": out}
+
+    def _is_pipelining_enabled(self, module_style: str, wrap_async: bool = False) -> bool:
+        """Ansible parses all ssh arguments for this, three times a call; the answer does not change."""
+        if self._pipelined is None:
+            self._pipelined = bool(super()._is_pipelining_enabled(module_style, wrap_async))
+        return self._pipelined
 
     def _bound_memory(self) -> None:
         """A server that never stops sending must hit a wall here, in this worker, and nowhere else."""

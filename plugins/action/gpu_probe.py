@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
 
-from auditor import answers, collect, reading, ssh_trouble, wishes
+from auditor import answers, collect, reading, ssh_trouble, warmth, wishes
 from auditor.answers import Answer, Spoiled
 from auditor.asking import Asking
 from auditor.errors import UserError
@@ -23,6 +23,7 @@ from auditor.showing import show
 ROOT = Path(__file__).parents[2]
 PROBE = ROOT / "build" / "auditor-probe.pyz"
 UNREADY = "audit_unready"
+warmth.warm()
 _PHASES = {"started": "start", "collected": "collect", "absent": "clean", "given_up": "start"}
 
 

@@ -114,6 +114,7 @@ class ActionModule(Asking):
             "prepare": may and not self._task.args.get("prepared", False),
             "driver": self._wishes.driver,
             "dcgm": self._wishes.dcgm,
+            "keep": self._wishes.keep,
         }
 
     def _taken_over(self, answer: Answer) -> dict | None:

@@ -71,6 +71,16 @@ def _reserve(path: Path) -> None:
     path.unlink()
 
 
+def emptied(folder: Path, kept: str) -> Path:
+    """A folder of ours for another audit: everything goes but the file named `kept`."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != kept or entry.is_symlink():
+            entry.unlink()
+    return folder
+
+
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
     """One start at a time for this user: the home folder itself is locked, so no lock file stays behind."""

@@ -63,13 +63,20 @@ def test_nothing_is_left_and_a_second_run_is_the_same(audit: Auditor, real_probe
         assert listing(audit.fleet, "h002") == before
 
 
-def test_keep_leaves_the_folder_and_cleanup_takes_it(audit: Auditor) -> None:
-    """audit_keep leaves our one private folder."""
+def test_keep_leaves_the_folder_for_the_next_audit_and_cleanup_takes_it(audit: Auditor) -> None:
+    """With audit_keep a second audit of an unchanged server adds nothing: the same folder serves again."""
+    fleet = audit.fleet
     audit("--limit", "h002", audit_keep=True)
-    (folder,) = folders(audit.fleet, "h002")
+    (folder,) = folders(fleet, "h002")
     assert folder.stat().st_mode & 0o777 == 0o700
+    before, probe = sorted(path.name for path in folder.iterdir()), (folder / "probe.pyz").stat().st_mtime_ns
+    again = audit("--limit", "h002", audit_keep=True)
+    assert again.states["h002"].phase == "done", again.out
+    assert folders(fleet, "h002") == [folder]
+    assert sorted(path.name for path in folder.iterdir()) == before
+    assert (folder / "probe.pyz").stat().st_mtime_ns == probe
     assert audit("--limit", "h002", playbook="cleanup.yml").code == 0
-    assert not folders(audit.fleet, "h002")
+    assert not folders(fleet, "h002")
 
 
 def test_check_mode_tells_and_changes_nothing(audit: Auditor) -> None:

@@ -34,6 +34,7 @@ _SILENCE_SECONDS = 12.0
 _RECONNECT_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 _SPARE_SECONDS = 60.0
+_PAUSE_SECONDS = 1.0
 _T = TypeVar("_T")
 
 
@@ -110,7 +111,7 @@ class Session:
                 f"by itself after {self._job.limit:.0f} s at the latest and removes everything",
             )
         self._say(f"connection lost ({show(said, 120)}); connecting again")
-        self._stop.wait(1.0) if not self._stop.is_set() else time.sleep(0.5)
+        time.sleep(_PAUSE_SECONDS)
 
     def _converse(self) -> None:
         """One connection, from the agent's start to its goodbye.

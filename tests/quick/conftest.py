@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from auditor.quick import session
 from auditor.quick.connect import SshLink, Way, connect
 from auditor.quick.events import Event
 from auditor.quick.link import Link
@@ -33,6 +34,12 @@ def stub(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("pyz") / "stub.pyz"
     zipapp.create_archive(folder, target)
     return target
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two tries to connect a test waits less than a person would."""
+    monkeypatch.setattr(session, "_PAUSE_SECONDS", 0.1)
 
 
 class Machine:

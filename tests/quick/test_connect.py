@@ -156,7 +156,7 @@ def test_a_second_host_key_is_no_change(machine: Machine, tmp_path: Path) -> Non
 
 def keygen(path: Path, passphrase: str = "", kind: str = "ed25519") -> Path:
     """A new private key."""
-    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-f", str(path)], check=True)
+    subprocess.run(["ssh-keygen", "-q", "-a", "1", "-t", kind, "-N", passphrase, "-f", str(path)], check=True)
     return path
 
 
@@ -248,7 +248,9 @@ def test_an_encrypted_key_that_the_agent_holds_needs_no_passphrase(
     """-i names it, its .pub tells which of the agent's it is."""
     key = keygen(tmp_path / "key")
     agent(key)
-    subprocess.run(["ssh-keygen", "-q", "-p", "-N", "secret", "-f", str(key)], check=True, capture_output=True)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-p", "-a", "1", "-N", "secret", "-f", str(key)], check=True, capture_output=True
+    )
     authorize(machine, key)
     assert works(machine.link(key=key))
 

@@ -14,13 +14,13 @@ from auditor.quick import courier
 ONSERVER = Path(courier.__file__).parent / "onserver"
 
 
-@pytest.mark.parametrize("shell", ["sh", "bash", "dash", "zsh", "fish", "tcsh", "busybox"])
-def test_any_login_shell_runs_the_command(shell: str, tmp_path: Path) -> None:
-    """sshd hands the command to the user's shell with -c, whichever that is."""
-    program = shutil.which(shell)
-    if program is None:
-        pytest.skip(f"{shell} is not installed")
-    argv = [program, "sh"] if shell == "busybox" else [program]
+SHELLS = ("sh", "bash", "dash", "zsh", "fish", "tcsh", "mksh", "ksh93", "busybox")
+
+
+@pytest.mark.parametrize("shell", [shell for shell in SHELLS if shutil.which(shell)])
+def test_any_login_shell_runs_the_command(shell: str) -> None:
+    """sshd hands the command to the user's shell with -c, whichever that is; those that are installed here."""
+    argv = [shell, "sh"] if shell == "busybox" else [shell]
     mark = courier.marker()
     done = subprocess.run(
         [*argv, "-c", courier.command(mark)], input=courier.agent(mark) + b"{}\n", capture_output=True, timeout=30

@@ -108,7 +108,7 @@ def test_a_controller_that_never_comes_back_leaves_nothing(machine: Machine, mon
     monkeypatch.setattr(session, "_RECONNECT_SECONDS", 0.5)
     machine.when(Figure, 2, lambda: machine.fleet.fault(machine.name, "mute"))
     machine.when(Figure, 2, lambda: machine.fleet.fault(machine.name, "kick"))
-    outcome = machine.audit("long", open_link=lambda: machine.link(seconds=1.0), limit=2.0, linger=1.0)
+    outcome = machine.audit("long", open_link=lambda: machine.link(seconds=1.0), limit=1.0, linger=0.5)
     assert outcome.reason == "connection_lost"
     machine.fleet.heal(machine.name)
     end = time.monotonic() + 8
@@ -130,8 +130,8 @@ def test_a_server_that_was_restarted_says_so(machine: Machine) -> None:
 
 def test_a_server_that_freezes_is_left_after_its_time(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """C06: silence in mid-probe ends in an outcome, not in waiting."""
-    monkeypatch.setattr(session, "_SILENCE_SECONDS", 1.5)
-    monkeypatch.setattr(session, "_RECONNECT_SECONDS", 2.0)
+    monkeypatch.setattr(session, "_SILENCE_SECONDS", 1.2)
+    monkeypatch.setattr(session, "_RECONNECT_SECONDS", 1.0)
     machine.when(Figure, 2, lambda: machine.fleet.fault(machine.name, "freeze"))
     began = time.monotonic()
     outcome = machine.audit("long", open_link=lambda: machine.link(seconds=1.0))
@@ -157,8 +157,8 @@ def test_probes_that_end_badly(machine: Machine, only: str, phase: str, reason: 
 
 def test_C05_a_probe_that_floods_its_progress_is_bounded(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds of megabytes of progress end the conversation; the keeper cuts the file on its side."""
-    monkeypatch.setattr("auditor.quick.frames._TOTAL_LIMIT", 16 << 20)
-    outcome = machine.audit("chatter", limit=1.5, linger=0.5)
+    monkeypatch.setattr("auditor.quick.frames._TOTAL_LIMIT", 4 << 20)
+    outcome = machine.audit("chatter", limit=1.0, linger=0.3)
     assert outcome.reason == "flooded"
     end = time.monotonic() + 8
     while machine.leftovers() and time.monotonic() < end:
@@ -234,7 +234,7 @@ def test_C05_a_shell_that_prints_for_ever(machine: Machine) -> None:
 
 def test_C06_a_shell_that_never_ends(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence has an end, a byte now and then does not prolong it."""
-    monkeypatch.setattr(session, "_HELLO_SECONDS", 2.0)
+    monkeypatch.setattr(session, "_HELLO_SECONDS", 1.0)
     shell(machine, "#!/bin/sh\nwhile :; do printf .; sleep 0.3; done\n")
     began = time.monotonic()
     outcome = machine.audit()

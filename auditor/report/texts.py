@@ -73,7 +73,7 @@ class Texts:
         size = abs(value)
         places = "0" if size >= 1000 else "00" if size >= 0.1 else "0000"
         locale = "zh_Hans_CN" if self.code == "zh" else "en_US"
-        return str(format_currency(value, currency, f"¤#,##0.{places}".removesuffix(".0"), locale, False))
+        return str(format_currency(value, show(currency, 12), f"¤#,##0.{places}".removesuffix(".0"), locale, False))
 
 
 @cache

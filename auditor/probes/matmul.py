@@ -22,7 +22,7 @@ DEVICES = ("cuda", "cpu")
 NEEDS = ("torch",)
 METHOD = 1
 ORDER = 30
-SECONDS = {"quick": 16.0, "standard": 130.0, "soak": 130.0}
+SECONDS = {"quick": 20.0, "standard": 130.0, "soak": 130.0}
 
 BOOST_IDLE = 0.35
 SUSTAINED_IDLE = 2.0

@@ -20,6 +20,7 @@ from auditor.report.units import reading_text
 _BARS = "▁▂▃▄▅▆▇█"
 _CHART = 48
 _FRESH_SECONDS = 0.12
+_MOST_ROWS = 400  # an honest probe has some dozens; a stranger's must not fill our memory
 _CHARTS = (  # name, a metric of the same unit, the least span that fills the chart's height
     ("temperature", "thermal_gpu_celsius", 8.0),
     ("power", "thermal_watts", 60.0),
@@ -55,6 +56,13 @@ class LiveScreen:
         self._live = Live(self.view(), console=self._console, auto_refresh=False, transient=False)
         self._live.start(refresh=True)
 
+    def pause(self) -> None:
+        """Take the picture away for a question."""
+        if self._live:
+            self._live.transient = True
+            self._live.stop()
+            self._live = None
+
     def close(self) -> None:
         """Leave the last picture on the terminal."""
         if self._live:
@@ -72,12 +80,12 @@ class LiveScreen:
                 self._percent = percent if percent is not None and 0 <= percent <= 100 else self._percent
             case Probed(probe=probe, subject=subject, status=status, reason=reason):
                 said = f"{probe} {subject}: {status.replace('_', ' ')}, {reason or 'no reason'}"
-                if event.news and said not in self._not_measured:
+                if event.news and said not in self._not_measured[-_MOST_ROWS:]:
                     self._not_measured.append(said)  # each rank of a collective probe says the same
             case Figure(reading=reading):
                 self._expected.learn(reading)
                 found = figures.key(reading)
-                if found is not None:
+                if found is not None and (found in self._rows or len(self._rows) < _MOST_ROWS):
                     self._rows.setdefault(found, figures.row(reading)).take(reading)
             case Sample():
                 self._sample(event)
@@ -137,7 +145,7 @@ class LiveScreen:
 
     def _sample(self, sample: Sample) -> None:
         """A second of one GPU; the chart shows the hottest, the sum of the power, the slowest clock."""
-        if sample.subject not in self._now:
+        if sample.subject not in self._now and len(self._now) < _MOST_ROWS:
             self._now[sample.subject] = sample
             return
         seen = list(self._now.values())  # the GPU that speaks a second time begins the next second

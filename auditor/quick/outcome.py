@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import time
 from typing import Any
 
 import msgspec
+
+from auditor.showing import show
 
 Detail = str | int | float | bool | None
 
@@ -85,10 +90,44 @@ def without_record(closing: Closing) -> Outcome:
     return Outcome("measure", "no_record", f"the probe ended with code {closing.code} and wrote no record{words}")
 
 
-def request(job: Job, wish: str, folder: str | None, offset: int, digest: str) -> dict[str, Any]:
+@dataclasses.dataclass
+class Audit:
+    """What is known of one audit across its connections.
+
+    `attach`: something may run there; `heard`: when the agent last said anything; `offset`: bytes of progress taken.
+    """
+
+    job: Job
+    python: str | None = None
+    began: float = dataclasses.field(default_factory=time.monotonic)
+    heard: float = dataclasses.field(default_factory=time.monotonic)
+    met: bool = False
+    attach: bool = False
+    starts: int = 0
+    offset: int = 0
+    stop_sent: float | None = None
+    started: Started | None = None
+    closing: Closing | None = None
+    kept: bool = False
+    details: dict[str, Detail] = dataclasses.field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all there was to fetch is here."""
+        return self.closing is not None and (self.kept or self.closing.sha256 is None)
+
+    def left(self, left: list[str]) -> None:
+        """Note what could not be removed."""
+        if left:
+            self.details["left_behind"] = show("; ".join(left))
+
+
+def request(audit: Audit, wish: str) -> dict[str, Any]:
     """What the agent is asked for: `start`, or `attach` to the probe of this job."""
+    job = audit.job
     if wish == "attach":
-        return {"do": "attach", "nonce": job.nonce, "folder": folder, "offset": offset}
+        folder = audit.started.folder if audit.started else None
+        return {"do": "attach", "nonce": job.nonce, "folder": folder, "offset": audit.offset}
     return {
         "do": "start",
         "server": job.server,
@@ -101,5 +140,5 @@ def request(job: Job, wish: str, folder: str | None, offset: int, digest: str) -
         "limit": job.limit,
         "linger": job.linger,
         "size": len(job.probe),
-        "sha256": digest,
+        "sha256": hashlib.sha256(job.probe).hexdigest(),
     }

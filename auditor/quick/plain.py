@@ -15,6 +15,7 @@ from auditor.records import Reading
 from auditor.report.units import reading_text
 
 _SAMPLE_SECONDS = 10.0
+_MOST_ROWS = 2000  # unfinished rows; a stranger's must not fill our memory
 
 
 class PlainScreen:
@@ -61,7 +62,7 @@ class PlainScreen:
     def _figure(self, server: str, reading: Reading) -> None:
         """A row is one line as soon as every GPU has its figure."""
         found = figures.key(reading)
-        if found is None:
+        if found is None or len(self._rows) > _MOST_ROWS:
             return
         row = self._rows.setdefault((server, found), figures.row(reading))
         row.take(reading)
@@ -91,6 +92,10 @@ class PlainScreen:
 
     def close(self) -> None:
         """Nothing to take away."""
+
+    def pause(self) -> None:
+        """Leave the terminal to a question."""
+        self.close()
 
     def resume(self) -> None:
         """Nothing to draw again."""

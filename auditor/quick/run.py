@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +19,7 @@ import click
 import msgspec
 
 from auditor import collect, reading
+from auditor.errors import UserError
 from auditor.order import Order
 from auditor.quick.events import Closed, Event, Post
 from auditor.quick.link import Link
@@ -27,6 +28,8 @@ from auditor.quick.outcome import Job, Outcome
 from auditor.quick.session import Session
 
 _GIVE_UP_SECONDS = 14.0
+_GIVE_UP_UNBEGUN_SECONDS = 1.0
+_WAITING_NEWS = 4096  # a server that floods its news waits until they are shown
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -64,7 +67,10 @@ class Screen(Protocol):
         """Nothing new; time passes."""
 
     def close(self) -> None:
-        """The run is over, or a person is asked something."""
+        """The run is over."""
+
+    def pause(self) -> None:
+        """A person is asked something: leave the terminal to them."""
 
     def resume(self) -> None:
         """Go on after a question."""
@@ -82,39 +88,42 @@ def audit(servers: list[Server], wish: Wish, screen: Screen) -> Path:
         UserError: the run folder cannot be made.
     """
     wanted = [collect.Wanted(server.name, server.order, server.label) for server in servers]
-    folder = collect.open_run(
-        wish.results, "quick", wanted, profile=wish.profile, of_inventory=len(servers), lang=wish.lang
-    )
-    news: queue.Queue[Event | _Question] = queue.Queue()
+    try:
+        folder = collect.open_run(
+            wish.results, "quick", wanted, profile=wish.profile, of_inventory=len(servers), lang=wish.lang
+        )
+    except UserError as error:
+        raise UserError(str(error).replace("-e audit_results=DIR", "--results DIR")) from None
+    news: queue.Queue[Event | _Question] = queue.Queue(_WAITING_NEWS)
     stop = threading.Event()
-    threads = [
-        threading.Thread(target=_one, args=(server, wish, folder, news, stop), name=server.name, daemon=True)
-        for server in servers
-    ]
-    screen.open([server.name for server in servers])
+    sessions = {server.name: _session(server, wish, folder, news, stop) for server in servers}
+    threads = {
+        name: threading.Thread(target=_run, args=(folder, name, session, news), name=name, daemon=True)
+        for name, session in sessions.items()
+    }
+    screen.open(list(sessions))
     try:
         with _signals(stop):
-            for thread in threads:
+            for thread in threads.values():
                 thread.start()
-            _watch(threads, news, screen, stop)
+            _watch(sessions, threads, news, screen, stop)
     finally:
         screen.close()
-    for server in servers:
-        known = collect.state(folder, server.name)
-        if known is None or known.finished is None:
-            collect.note(folder, server.name, known.phase if known else "reach", "stopped", "stopped by the user")
-    collect.close_run(folder)
+        for name in sessions:
+            known = collect.state(folder, name)
+            if known is None or known.finished is None:
+                collect.note(folder, name, known.phase if known else "reach", "stopped", "stopped by the user")
+        collect.close_run(folder)
     return folder
 
 
-def _one(server: Server, wish: Wish, folder: Path, news: queue.Queue[Event | _Question], stop: threading.Event) -> None:
-    """A session's thread: its outcome becomes the server's state."""
-    collect.note(folder, server.name, "reach")
-    nonce = collect.nonce(folder, server.name) or ""
+def _session(
+    server: Server, wish: Wish, folder: Path, news: queue.Queue[Event | _Question], stop: threading.Event
+) -> Session:
     job = Job(
         server=server.name,
         run=folder.name,
-        nonce=nonce,
+        nonce=collect.nonce(folder, server.name) or "",
         profile=wish.profile,
         probe=wish.probe,
         options=wish.options,
@@ -122,13 +131,9 @@ def _one(server: Server, wish: Wish, folder: Path, news: queue.Queue[Event | _Qu
         directory=wish.directory,
         limit=wish.limit,
     )
-    refused: list[str] = []
 
     def keep(record: bytes) -> None:
         collect.keep_record(folder, server.name, record)
-        read = reading.read_bytes(record)
-        if isinstance(read, reading.Refused):
-            refused.append(str(read))
 
     def ask(text: str) -> str | None:
         if not sys.stdin.isatty():
@@ -138,20 +143,36 @@ def _one(server: Server, wish: Wish, folder: Path, news: queue.Queue[Event | _Qu
         return question.answer.get()
 
     post: Post = news.put
-    outcome = Session(job, lambda: server.link(ask), post, keep, stop).run()
-    if refused and outcome.reason is None:
-        outcome = Outcome("collect", "record_refused", refused[0], outcome.details)
-    state = collect.note(folder, server.name, outcome.phase, outcome.reason, outcome.detail, **outcome.details)
-    post(Closed(server.name, state))
+    return Session(job, lambda: server.link(ask), post, keep, stop)
+
+
+def _run(folder: Path, name: str, session: Session, news: queue.Queue[Event | _Question]) -> None:
+    """A session's thread: its outcome becomes the server's state."""
+    collect.note(folder, name, "reach")
+    outcome = session.run()
+    if outcome.phase == "done" and (refused := _refusal(folder, name)):
+        outcome = Outcome("collect", "record_refused", refused, outcome.details)
+    state = collect.note(folder, name, outcome.phase, outcome.reason, outcome.detail, **outcome.details)
+    news.put(Closed(name, state))
+
+
+def _refusal(folder: Path, name: str) -> str | None:
+    """Why the record that came is not accepted."""
+    read = reading.read_file(folder / "servers" / name / "record.json")
+    return str(read) if isinstance(read, reading.Refused) else None
 
 
 def _watch(
-    threads: list[threading.Thread], news: queue.Queue[Event | _Question], screen: Screen, stop: threading.Event
+    sessions: Mapping[str, Session],
+    threads: Mapping[str, threading.Thread],
+    news: queue.Queue[Event | _Question],
+    screen: Screen,
+    stop: threading.Event,
 ) -> None:
     """Pass news on until all sessions ended, or the time they have after Ctrl-C is over."""
     stopped: float | None = None
     while True:
-        alive = any(thread.is_alive() for thread in threads)
+        alive = [name for name, thread in threads.items() if thread.is_alive()]
         try:
             event = news.get(timeout=0.1)
         except queue.Empty:
@@ -165,7 +186,8 @@ def _watch(
                 screen.take(event)
         if stop.is_set():
             stopped = stopped or time.monotonic()
-            if time.monotonic() - stopped > _GIVE_UP_SECONDS:
+            begun = any(sessions[name].begun for name in alive)
+            if time.monotonic() - stopped > (_GIVE_UP_SECONDS if begun else _GIVE_UP_UNBEGUN_SECONDS):
                 return
 
 
@@ -173,7 +195,7 @@ def _answer(text: str, screen: Screen, stop: threading.Event) -> str | None:
     """What the person types, unseen; None when they would rather stop."""
     if stop.is_set():
         return None
-    screen.close()
+    screen.pause()
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return str(click.prompt(text, hide_input=True, prompt_suffix="", err=True, default="", show_default=False))

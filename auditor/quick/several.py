@@ -23,6 +23,10 @@ class SeveralScreen:
         self._names = names
         self._board.open(names)
 
+    def pause(self) -> None:
+        """Leave the terminal to a question."""
+        self.close()
+
     def resume(self) -> None:
         """Draw again after a question, with what is known."""
         rows = self._board.rows

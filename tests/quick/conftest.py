@@ -39,7 +39,7 @@ def stub(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two tries to connect a test waits less than a person would."""
-    monkeypatch.setattr(session, "_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(session, "PAUSE_SECONDS", 0.1)
 
 
 class Machine:

@@ -167,12 +167,12 @@ def on_a_terminal(argv: list[str], until: str, then: int | None, **more: str) ->
 
 @pytest.mark.fleet
 def test_ctrl_c_on_a_terminal(machine: Machine, stub: Path, tmp_path: Path) -> None:
-    """The live screen, Ctrl-C in mid-probe: the server is free within 2 s, what was measured is reported."""
+    """The live screen, Ctrl-C in mid-probe: what was measured is reported, nothing left (2 s: test_session.py)."""
     argv = [sys.executable, "-m", "auditor", "quick", machine.name, "-F", str(machine.config), "--only", "long"]
     argv += ["--probe-file", str(stub), "--results", str(tmp_path)]
     said, code, seconds = on_a_terminal(argv, "650 TFLOPS", signal.SIGINT)
     assert code == 3, said
-    assert seconds < 5
+    assert seconds < 15  # with the judging and the report, on a busy machine
     assert "stopping the probe" in said and "stopped" in said
     assert "\x1b[" in said and "▁" in said
     (folder,) = (tmp_path / "quick").iterdir()

@@ -47,3 +47,11 @@ def test_it_can_be_pasted() -> None:
     line = remedy.command(None, "venv", "/opt/my python/bin/python3", catalog.load())
     assert shlex.split(remedy.over_ssh("ssh -p 22022 root@192.0.2.10", line))[-1] == line
     assert remedy.over_ssh(None, line) == line
+
+
+def test_what_a_server_calls_its_python_cannot_break_out() -> None:
+    """The path comes from the server; pasted, it stays one word there and here."""
+    evil = "/tmp/x'; touch /tmp/owned; '$(id)`id`"
+    line = remedy.command(None, "venv", evil, catalog.load())
+    assert shlex.split(line)[0] == evil
+    assert shlex.split(remedy.over_ssh("ssh host", line)) == ["ssh", "host", line]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from auditor import reading
-from auditor.quick import session
+from auditor.quick import conversation, session
 from auditor.quick.events import Figure, Sample, Step
 from tests.quick.conftest import NONCE, Machine
 
@@ -105,7 +105,7 @@ def test_connections_that_die_all_the_time(machine: Machine) -> None:
 
 def test_a_controller_that_never_comes_back_leaves_nothing(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut and gone: the probe ends, the record waits its time, then everything goes by itself."""
-    monkeypatch.setattr(session, "_RECONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(session, "RECONNECT_SECONDS", 0.5)
     machine.when(Figure, 2, lambda: machine.fleet.fault(machine.name, "mute"))
     machine.when(Figure, 2, lambda: machine.fleet.fault(machine.name, "kick"))
     outcome = machine.audit("long", open_link=lambda: machine.link(seconds=1.0), limit=1.0, linger=0.5)
@@ -130,8 +130,8 @@ def test_a_server_that_was_restarted_says_so(machine: Machine) -> None:
 
 def test_a_server_that_freezes_is_left_after_its_time(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """C06: silence in mid-probe ends in an outcome, not in waiting."""
-    monkeypatch.setattr(session, "_SILENCE_SECONDS", 1.2)
-    monkeypatch.setattr(session, "_RECONNECT_SECONDS", 1.0)
+    monkeypatch.setattr(conversation, "SILENCE_SECONDS", 1.2)
+    monkeypatch.setattr(session, "RECONNECT_SECONDS", 1.0)
     machine.when(Figure, 2, lambda: machine.fleet.fault(machine.name, "freeze"))
     began = time.monotonic()
     outcome = machine.audit("long", open_link=lambda: machine.link(seconds=1.0))
@@ -234,7 +234,7 @@ def test_C05_a_shell_that_prints_for_ever(machine: Machine) -> None:
 
 def test_C06_a_shell_that_never_ends(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Silence has an end, a byte now and then does not prolong it."""
-    monkeypatch.setattr(session, "_HELLO_SECONDS", 1.0)
+    monkeypatch.setattr(conversation, "HELLO_SECONDS", 1.0)
     shell(machine, "#!/bin/sh\nwhile :; do printf .; sleep 0.3; done\n")
     began = time.monotonic()
     outcome = machine.audit()

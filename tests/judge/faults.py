@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from auditor.records import Record, Value
-from tests.builders import CUDA, SYSFS, added, changed, reading, without
+from auditor.records import Condition, Record, Value
+from tests.builders import CUDA, NVML, SYSFS, added, changed, reading, without
 
 Edit = Callable[[Record], Record]
 
@@ -48,6 +48,11 @@ def on(metric: str, value: Value | Callable[[Value], Value], subject: str | None
     """An edit of every fitting reading."""
     source = conditions.pop("source", None)
     return lambda record: changed(record, metric, value, subject, source, **conditions)  # type: ignore[arg-type]
+
+
+def plus(metric: str, value: Value, source: str, **conditions: Condition) -> Edit:
+    """One reading more, about the first GPU."""
+    return lambda record: added(record, reading(metric, value, G, source, **conditions))
 
 
 def slow(factor: float, subject: str | None = None) -> Edit:
@@ -151,6 +156,20 @@ FAULTS = (
           several=True, nvlink=True),
     Fault("wrong data across GPUs", "data-corrupted", "reject", on("peer_copy_errors_total", 12, "gpu0-gpu1"),
           several=True),
+    Fault("uncorrected memory errors", "ecc-uncorrectable", "reject",
+          plus("gpu_health_ecc_errors_total", 3, NVML, kind="uncorrected", counter="volatile", when="audit")),
+    Fault("row remap pending", "row-remap", "review", plus("gpu_health_remap_pending", True, NVML)),
+    Fault("row remap failed", "row-remap", "reject", plus("gpu_health_remap_failure", True, NVML)),
+    Fault("GPU wants a reset", "recovery-action", "review", plus("gpu_health_recovery_action", "gpu_reset", NVML)),
+    Fault("PCIe replays under load", "pcie-replay", "review", plus("gpu_health_pcie_replays_total", 900, NVML,
+          when="audit")),
+    Fault("Xid 79 during the audit", "gpu-lost", "reject", plus("kernel_log_xid_total", 1, "kernel/log", xid=79,
+          when="audit", action="restart_bm")),
+    Fault("Xid 94 during the audit", "xid-recent", "review", plus("kernel_log_xid_total", 1, "kernel/log", xid=94,
+          when="audit", action="restart_app")),
+    Fault("guest with full NVLink", "virtualized", "reject",
+          chain(on("server_facts_hypervisor_flag", True), on("server_facts_cpuid_vendor", "KVMKVMKVM"),
+                on("gpu_identity_virtualization_mode", "passthrough")), metal=True),
     Fault("hidden hypervisor", "virtualized", "review",
           on("server_facts_virtual_pci", "1af4:1041,1b36:000d"), metal=True),
 )  # fmt: skip

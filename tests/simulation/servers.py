@@ -41,6 +41,18 @@ PRODUCTS = (
 )
 FAULTY = PRODUCTS[:2]
 
+SOLD_AS: tuple[tuple[str, str, Product], ...] = (  # whole machines that are honestly something else
+    ("the reference case", "virtualized",
+     Product("A100 SXM4 80GB", 8, "8x A100-SXM4-80GB nvswitch bare-metal", guest=True, nvlink=False)),
+    ("A100 40GB sold as 80GB", "gpu-wrong-model", Product("A100 SXM4 40GB", 8, "8x A100-SXM4-80GB nvswitch")),
+    ("A800 sold as A100", "gpu-wrong-model", Product("A800 SXM4 80GB", 8, "8x A100-SXM4-80GB nvswitch")),
+    ("H100 sold as H200", "gpu-wrong-model", Product("H100 SXM5 80GB", 8, "8x H200 nvswitch bare-metal")),
+    ("H20 sold as H100", "gpu-wrong-model", Product("H20 96GB", 8, "8x H100-SXM5-80GB nvswitch")),
+    ("H100 PCIe sold as SXM", "gpu-wrong-model", Product("H100 PCIe 80GB", 8, "8x H100-SXM5-80GB nvswitch")),
+    ("L40 sold as L40S", "gpu-wrong-model", Product("L40", 8, "8x L40S")),
+    ("four GPUs sold as eight", "gpu-count-short", Product("H200 SXM5 141GB", 4, "8x H200 nvswitch bare-metal")),
+)  # fmt: skip
+
 Oddity = Callable[[Record], Record]
 
 
@@ -65,24 +77,24 @@ ODDITIES: tuple[tuple[str, bool, Oddity], ...] = (  # name, on metal only, edit:
 
 def healthy(product: Product, rng: random.Random, spread: Spread, name: str) -> ServerInput:
     """A healthy server of a product; every third has a benign oddity."""
-    return _input(product, _healthy(product, rng, spread, name), name)
+    record = _made(product, rng, spread, name)
+    if rng.random() < 1 / 3:
+        fitting = [edit for _, metal, edit in ODDITIES if not (metal and product.guest)]
+        record = rng.choice(fitting)(record)
+    return _input(product, record, name)
 
 
 def faulty(product: Product, fault: Fault, rng: random.Random, spread: Spread, name: str) -> ServerInput:
-    """The same with one fault."""
-    return _input(product, fault.edit(_healthy(product, rng, spread, name)), name)
+    """A server with one fault, and no oddity that could hide the very reading."""
+    return _input(product, fault.edit(_made(product, rng, spread, name)), name)
 
 
-def _healthy(product: Product, rng: random.Random, spread: Spread, name: str) -> Record:
+def _made(product: Product, rng: random.Random, spread: Spread, name: str) -> Record:
     luck = Luck(rng, spread, product.gpus)
     record = build(
         Machine(product.model, product.gpus, name, product.profile, product.guest, product.nvlink, luck, serial=name)
     )
-    record = _noisy(record, rng, spread)
-    if rng.random() < 1 / 3:
-        fitting = [edit for _, metal, edit in ODDITIES if not (metal and product.guest)]
-        record = rng.choice(fitting)(record)
-    return record
+    return _noisy(record, rng, spread)
 
 
 def _noisy(record: Record, rng: random.Random, spread: Spread) -> Record:

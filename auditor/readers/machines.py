@@ -154,8 +154,10 @@ def record(machine: Machine, name: str, version: str, started: str) -> Record:
     names = {id(output): _names(output.parsed, subjects) for output in ordered}
     known = any(subject.index is not None and subject.pci for subject in subjects.values())
     for output in machine.outputs:
+        own = names[id(output)]
+        same = all(before == now for before, now in own.items())
         for reading in output.parsed.readings:
-            one = _placed(reading, names[id(output)], known)
+            one = reading if same and not reading.subject.startswith("gpu:") else _placed(reading, own, known)
             readings[key_of(one.metric, one.subject, one.source, one.conditions)] = one
     kept = [s for s in subjects.values() if not (known and s.id.startswith("gpu:"))]
     return Record(

@@ -48,11 +48,12 @@ class Book:
 
     def add(self, metric: str, value: Value, subject: str = "server", /, **conditions: Condition) -> None:
         """Note one reading; `from_` is written `from`."""
-        with_ = {"from" if name == "from_" else name: value for name, value in conditions.items()}
+        if "from_" in conditions:
+            conditions["from"] = conditions.pop("from_")
         if subject not in self._subjects and "-" in subject:
             self._subjects[subject] = Subject(id=subject, kind="pair")
-        self._readings[key_of(metric, subject, "", with_)] = Reading(
-            probe=self._kind, metric=metric, subject=subject, value=value, source=self._source, conditions=with_
+        self._readings[key_of(metric, subject, "", conditions)] = Reading(
+            probe=self._kind, metric=metric, subject=subject, value=value, source=self._source, conditions=conditions
         )
 
     def drop(self, metric: str, subject: str) -> None:

@@ -6,6 +6,7 @@ to no tool is a section without a reader, so that it can be listed.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -47,13 +48,19 @@ class Section:
     text: str
     line: int
     host: str | None
+    numbers: tuple[int, ...] | None = None
+
+    def in_file(self, line: int) -> int:
+        """The number in the file of a line of this section (1 is its first)."""
+        place = self.line + line - 1
+        return self.numbers[min(place, len(self.numbers)) - 1] if self.numbers else place
 
 
 def sections(text: str) -> list[Section]:
     """The sections of a cleaned text, in order; blank and ornamental stretches are left out."""
     found: list[Section] = []
-    for host, part, line in _by_host(text):
-        found += list(_sections(part, line, host))
+    for host, part, numbers in _by_host(text):
+        found += [dataclasses.replace(one, numbers=numbers) if numbers else one for one in _sections(part, host)]
     return found
 
 
@@ -64,7 +71,7 @@ def read(section: Section) -> Parsed:
     parsed = section.reader.read(section.text)
     lines = section.text.split("\n")
     kept = tuple(
-        Unreadable(one.line + section.line - 1, one.why)
+        Unreadable(section.in_file(one.line), one.why)
         for one in parsed.unreadable
         if not 0 < one.line <= len(lines) or not _understood(lines[one.line - 1])
     )
@@ -81,29 +88,26 @@ def _stranger(section: Section) -> tuple[Unreadable, ...]:
         return ()
     first, words = lines[0]
     more = f" and {len(lines) - 1} more lines" if len(lines) > 1 else ""
-    return (Unreadable(section.line + first, f"not the output of a tool that is known: {shown(words)}{more}"),)
+    return (Unreadable(section.in_file(first + 1), f"not the output of a tool that is known: {shown(words)}{more}"),)
 
 
-def _by_host(text: str) -> Iterator[tuple[str | None, str, int]]:
+def _by_host(text: str) -> Iterator[tuple[str | None, str, tuple[int, ...] | None]]:
     """The text of each host where every line carries its host's name (pdsh, clush, ansible); else the whole text."""
     lines = text.split("\n")
     filled = [line for line in lines if line.strip()]
     heads = [_PREFIXED.match(line) for line in filled[:40]]
     named = [head for head in heads if head and not _NO_PREFIX.match(head[1])]
-    if len(filled) < 4 or len(named) * 10 < len(heads) * 9:
-        yield None, text, 1
-        return
-    parts: dict[str, list[str]] = {}
-    for line in lines:
-        match = _PREFIXED.match(line)
-        if match:
-            parts.setdefault(match[1], []).append(match[2] or "")
-    if len(parts) > _FEW_HOSTS or sum(map(len, parts.values())) < 3 * len(parts) or len(parts) * 3 > len(filled):
-        yield None, text, 1
+    parts: dict[str, list[tuple[int, str]]] = {}
+    if len(filled) >= 4 and len(named) * 10 >= len(heads) * 9:
+        for number, line in enumerate(lines, 1):
+            match = _PREFIXED.match(line)
+            if match:
+                parts.setdefault(match[1], []).append((number, match[2] or ""))
+    if not parts or len(parts) > _FEW_HOSTS or len(parts) * 3 > len(filled):
+        yield None, text, None
         return
     for host, own in parts.items():
-        first = next(number for number, line in enumerate(lines, 1) if line.startswith(f"{host}:"))
-        yield host, "\n".join(own), first
+        yield host, "\n".join(line for _, line in own), tuple(number for number, _ in own)
 
 
 @dataclass
@@ -117,12 +121,7 @@ class _Mark:
 
 def _marks(text: str) -> list[_Mark]:
     """Every place where something may begin, in order."""
-    by_line: dict[int, _Mark] = {}
-    for reader, found in _beginnings(text):
-        at = text.rfind("\n", 0, found) + 1
-        mark = by_line.setdefault(at, _Mark(at, []))
-        if reader not in mark.readers:
-            mark.readers.append(reader)
+    by_line = {at: _Mark(at, found) for at, found in _beginnings(text).items()}
     for match in PROMPT.finditer(text):
         command = match["a"] or match["b"] or match["c"] or ""
         by_line[match.start()] = _Mark(match.start(), [], match["host"], True, command.strip())
@@ -133,19 +132,29 @@ def _marks(text: str) -> list[_Mark]:
     return [by_line[at] for at in sorted(by_line)]
 
 
-def _beginnings(text: str) -> Iterator[tuple[Reader, int]]:
+def _beginnings(text: str) -> dict[int, list[Reader]]:
     """Where each reader's output may begin; a reader none of whose hints stands in the text is not asked."""
+    found: dict[int, list[Reader]] = {}
     for reader in readers():
         if not any(hint in text for hint in reader.HINTS):
             continue
         for pattern in (reader.BEGINS, getattr(reader, "WITHIN", None)):
-            for match in pattern.finditer(text) if pattern is not None else ():
-                yield reader, match.start()
+            if pattern is None:
+                continue
+            anchored = pattern.pattern.startswith("^")
+            for match in pattern.finditer(text):
+                at = match.start() if anchored else text.rfind("\n", 0, match.start()) + 1
+                known = found.get(at)
+                if known is None:
+                    found[at] = [reader]
+                elif known[-1] is not reader:
+                    known.append(reader)
+    return found
 
 
-def _sections(text: str, first_line: int, host: str | None) -> Iterator[Section]:
+def _sections(text: str, host: str | None) -> Iterator[Section]:
     start, closed = 0, 0
-    counted, line = 0, first_line
+    counted, line = 0, 1
     among: list[Reader] = []
     begun = False
 

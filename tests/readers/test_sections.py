@@ -59,6 +59,8 @@ def test_lines_prefixed_by_their_host_are_sorted() -> None:
         ("node2", "topology_matrix"),
     ]
     assert read(found[0]).readings == read(found[1]).readings
+    strange = [section for section in sections(f"{text}\nnode2: what is this") if section.host == "node2"]
+    assert [row.line for section in strange for row in read(section).unreadable] == [11]
 
 
 def test_the_same_output_twice_is_two_sections() -> None:

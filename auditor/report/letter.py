@@ -13,6 +13,7 @@ from auditor.report.words import span
 
 _TO_DISPUTE = ("reject", "review")
 _MOST_SERVERS = 500
+_MOST_FOLLOWING = 10
 
 
 def letters(report: Report, only: str | None = None) -> list[tuple[str, list[str]]]:
@@ -90,10 +91,12 @@ def _server(report: Report, number: int, server: ServerResult) -> Iterator[str]:
         lines.append(texts._(N_("SHA-256 of the record: {sum}"), sum=server.sha256))
     yield "\n".join(lines)
     for group in _alike(disputed(server)):
-        yield _fact(report, group)
+        roots = {finding.key for finding in group}
+        follow = [f for f in server.findings if f.root in roots and f.severity in _TO_DISPUTE]
+        yield _fact(report, group, follow)
 
 
-def _fact(report: Report, group: list[Finding]) -> str:
+def _fact(report: Report, group: list[Finding], follow: list[Finding]) -> str:
     texts, said = report.texts, report.rendered(group[0])
     subjects = [finding.subject for finding in group if finding.subject != "server"]
     where = f" ({show(span(subjects), 400)})" if subjects else ""
@@ -103,6 +106,13 @@ def _fact(report: Report, group: list[Finding]) -> str:
         before = f"{show(finding.subject)}: " if len(group) > 1 else ""
         lines.append("   " + texts._(N_("{where}Measured: {observed}"), where=before, observed=one.observed))
     lines.append("   " + texts._(N_("Expected: {expected}"), expected=said.expected))
+    for finding in follow[:_MOST_FOLLOWING]:
+        one = report.rendered(finding)
+        where = "" if finding.subject == "server" else f" ({show(finding.subject)})"
+        result = texts._(N_("{observed}; expected {expected}"), observed=one.observed, expected=one.expected)
+        lines.append(f"   ↳ {one.title}{where}: {result}")
+    if len(follow) > _MOST_FOLLOWING:
+        lines.append("   ↳ " + texts._(N_("and {count:int} more"), count=len(follow) - _MOST_FOLLOWING))
     uuids = ", ".join(dict.fromkeys(show(finding.uuid) for finding in group if finding.uuid))
     if uuids:
         lines.append("   " + texts._(N_("GPU UUID: {uuids}"), uuids=uuids))

@@ -65,8 +65,17 @@ class Texts:
         if isinstance(value, bool):
             return self._(_WORDS[value])
         if isinstance(value, str):
-            return self._messages.get(value, "") or show(value, 4000)
+            return self._words(value)
         return with_unit(value, unit) if unit in UNITS else digits(value)
+
+    def _words(self, value: str) -> str:
+        """A parameter that is one of our words, or a list of them, reads in the language; all else is shown."""
+        if value in self._messages:
+            return self._messages[value]
+        parts = value.split(", ")
+        if len(parts) > 1 and any(part in self._messages for part in parts):
+            return "、".join(self._messages.get(part) or show(part, 400) for part in parts)
+        return show(value, 4000)
 
     def money(self, value: float, currency: str) -> str:
         """An amount with its currency, as this language writes it."""

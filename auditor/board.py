@@ -107,7 +107,7 @@ class Board:
                 bar = ProgressBar(total=100, completed=row.percent, width=16)
             share = f"{row.percent:3.0f}%" if row.percent is not None else ""
             mark = Text(f"{_MARK[row.phase]} {row.name}", style=_STYLE[row.phase])
-            table.add_row(mark, bar, share, Text(row.step, overflow="ellipsis", no_wrap=True), Text(_figures(row)))
+            table.add_row(mark, bar, share, _one_line(row.step), _one_line(_figures(row)))
         return Group(table, Text(self.summary(), style="dim"))
 
     def summary(self) -> str:
@@ -126,6 +126,10 @@ class Board:
         if wide and (figures := _figures(row)):
             line.append(f"  {figures}", style="default")
         return line
+
+
+def _one_line(text: str) -> Text:
+    return Text(text, overflow="ellipsis", no_wrap=True)
 
 
 def _figures(row: Row) -> str:

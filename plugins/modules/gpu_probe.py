@@ -115,7 +115,10 @@ from ansible.module_utils import (
 )
 from ansible.module_utils.basic import AnsibleModule
 
-PROBE, RECORD, STATUS, RUN = "probe.pyz", "record.json", "status.json", "run.json"
+PROBE = "probe.pyz"
+RECORD = "record.json"
+STATUS = "status.json"
+RUN = "run.json"
 _TOLD = ("os", "kernel", "privilege", "container", "driver_version", "dcgm", "secure_boot", "disk_free_bytes")
 _KEPT_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH")
 _IMAGE_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")

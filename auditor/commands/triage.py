@@ -24,7 +24,9 @@ from auditor.order import Orders
 from auditor.readers import bundle, machines, text
 from auditor.readers.machines import Machine, Output
 from auditor.readers.sections import read, sections
-from auditor.records import Reading, Record
+from auditor.records import Record
+from auditor.report.formats import json as formats
+from auditor.report.terminal import print_judgement
 from auditor.runs import SERVER_NAME, Run
 from auditor.showing import show
 
@@ -76,7 +78,7 @@ def command(
         raise click.UsageError("--server says that all files are of one server, --each that none are: give one of them")
     judged = triage(list(paths), orders.load(order) if order else None, server=server, each=each)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(document(judged)), indent=1).decode())
+        click.echo(msgspec.json.format(msgspec.json.encode(document(judged, lang)), indent=1).decode())
     else:
         _print(judged, Console(highlight=False), lang)
     ctx.exit(3)
@@ -158,39 +160,12 @@ def _unreadable(machine: Machine, refused: list[dict[str, str | int]]) -> Iterat
             yield {"file": output.file, "line": row.line, "why": row.why}
 
 
-def document(judged: Triage) -> dict[str, Any]:
-    """The JSON document of `--json`."""
-    return {
-        "schema": 1,
-        "note": FORGEABLE,
-        "servers": [
-            {
-                "name": server.name,
-                "files": judged.files[server.name],
-                "verdict": server.verdict,
-                "order": server.order,
-                "findings": [msgspec.to_builtins(finding) for finding in server.findings],
-                "readings": [_reading(reading) for reading in judged.records[server.name].readings],
-                "unreadable": judged.unreadable[server.name],
-            }
-            for server in judged.judgement.servers
-        ],
-    }
-
-
-def _reading(reading: Reading) -> dict[str, Any]:
-    return {
-        "metric": reading.metric,
-        "subject": reading.subject,
-        "with": reading.conditions,
-        "value": reading.value,
-        "source": reading.source,
-    }
+def document(judged: Triage, lang: str = "en") -> dict[str, Any]:
+    """The JSON document of `--json`: docs/schema/report-1.json, with what could not be read and what text can prove."""
+    return {**formats.document(judged, lang, judged.unreadable, judged.files), "note": FORGEABLE}
 
 
 def _print(judged: Triage, console: Console, lang: str) -> None:
-    from auditor.report.terminal import print_judgement
-
     print_judgement(judged, console, lang)
     for server in judged.judgement.servers:
         rows = judged.unreadable[server.name]

@@ -118,7 +118,9 @@ def test_nothing_violates_the_policy_and_no_script_fails(window: Browser, pages:
 def test_the_policy_is_in_force(window: Browser, pages: dict[str, Path]) -> None:
     """A script put into the page is refused by the browser, and so is an image."""
     window.open(pages["en"])
-    window.js("""const s = document.createElement('script'); s.textContent = 'window.owned = 1'; document.body.append(s);
+    window.js("""const s = document.createElement('script');
+      s.textContent = 'window.owned = 1';
+      document.body.append(s);
       const i = new Image(); i.src = 'data:image/gif;base64,R0lGODlhAQABAAAAACw='; document.body.append(i);""")
     assert window.js("return window.owned ?? null") is None
     assert sum("Content Security Policy" in line for line in window.complaints()) == 2

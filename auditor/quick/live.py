@@ -107,7 +107,8 @@ class LiveScreen:
         parts: list[RenderableType] = [self._head()]
         charts = self._charts()
         room = self._console.height - 6 - len(charts) - min(3, len(self._not_measured))
-        parts.append(self._table(max(4, room)))
+        if self._rows:
+            parts.append(self._table(max(4, room)))
         parts += charts
         parts += [
             Text(f"  {line}", style="yellow", overflow="ellipsis", no_wrap=True) for line in self._not_measured[-3:]

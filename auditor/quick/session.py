@@ -91,7 +91,9 @@ class Session:
     def _try_again_or_end(self, error: Unreachable) -> None:
         """A first connection that broke in the middle gets a second and a third one."""
         self._tries += 1
-        if not error.passing or self._tries >= _MOST_FIRST_TRIES or self._stop.is_set():
+        if self._stop.is_set():  # also at a question that the person answered with Ctrl-C
+            raise End("reach", "stopped", "stopped before the probe was started") from None
+        if not error.passing or self._tries >= _MOST_FIRST_TRIES:
             raise End("reach", error.reason, str(error)) from None
 
     def _give_up_or_wait(self, said: str) -> None:

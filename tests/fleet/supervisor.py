@@ -91,14 +91,14 @@ class Supervisor:
 
     def _wait_ready(self, name: str) -> None:
         line = self.lines[name]
-        while True:
+        line.spec.pid, ready = None, False  # a restarted machine still had its old one
+        while not (ready and line.spec.pid):  # the two messages come from two processes, in any order
             text = line.file.readline()
             message = json.loads(text) if text else {"error": "died while starting"}
             if "error" in message:
                 raise RuntimeError(f"{name}: {message['error']}; see {self.plan.folder}/hosts/{name}/log")
             line.spec.pid = message.get("pid", line.spec.pid)
-            if "ready" in message:
-                return
+            ready = ready or "ready" in message
 
     def _handle(self, message: dict) -> dict:
         if message["op"] in ("ping", "stop"):

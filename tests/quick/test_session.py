@@ -11,6 +11,7 @@ import pytest
 
 from auditor import reading
 from auditor.quick import conversation, session
+from auditor.quick.connect import SshLink
 from auditor.quick.events import Figure, Sample, Step
 from tests.quick.conftest import NONCE, Machine
 
@@ -75,6 +76,17 @@ def test_stop_before_anything_is_started(machine: Machine) -> None:
     machine.stop.set()
     assert machine.audit().reason == "stopped"
     assert machine.leftovers() == []
+
+
+def test_stop_at_a_question(machine: Machine) -> None:
+    """Ctrl-C at the password prompt is a stop, not a refused login."""
+
+    def link() -> SshLink:
+        machine.stop.set()
+        return machine.link(key=machine.fleet.folder / "no-such-key", options=("IdentityAgent=none",))
+
+    outcome = machine.audit(open_link=link)
+    assert (outcome.phase, outcome.reason) == ("reach", "stopped")
 
 
 def test_a_cut_connection_is_picked_up_again(machine: Machine) -> None:

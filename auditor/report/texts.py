@@ -21,6 +21,7 @@ from auditor.judge.texts import N_, Text
 from auditor.records import Value
 from auditor.report.show import show
 from auditor.report.units import UNITS, digits, with_unit
+from auditor.report.words import WORDS
 
 LOCALES = Path(__file__).parent / "locale"
 LANGUAGES = ("en", "zh")
@@ -102,14 +103,19 @@ def render(finding: Finding, lang: str | Texts) -> Rendered:
     """A finding as its five sentences. An id without texts is shown with its parameters, never dropped."""
     texts = load(lang) if isinstance(lang, str) else lang
     text = rule_texts().get(finding.id) or _unknown(finding)
+    reason, detail = finding.parameters.get("reason"), finding.parameters.get("detail", "")
     parameters: dict[str, Value] = {
         "server": finding.server,
         "subject": finding.subject,
         "gpu": finding.subject,
         "basis_source": finding.source,
         **finding.parameters,
+        # A fixed word of the audit reads as a sentence; no detail is no gap.
+        **({"reason": texts._(WORDS[reason])} if isinstance(reason, str) and reason in WORDS else {}),
+        **({"detail": ""} if detail is None else {}),
     }
-    return Rendered(*(texts._(getattr(text, part), **parameters) if getattr(text, part) else "" for part in _PARTS))
+    said = (texts._(getattr(text, part), **parameters) if getattr(text, part) else "" for part in _PARTS)
+    return Rendered(*(sentence.strip() for sentence in said))
 
 
 _PARTS = ("title", "observed", "expected", "meaning", "ask")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from auditor.judge.texts import N_
 from auditor.report.show import show
-from auditor.report.texts import Texts
+
+if TYPE_CHECKING:
+    from auditor.report.texts import Texts
 
 MARKS = {"reject": "✖", "incomplete": "?", "review": "!", "accept": "✔", "advice": "→", "info": "·"}
 
@@ -59,6 +62,21 @@ WORDS: dict[str, str] = {
     "no_python": N_("it has no usable Python"),
     "record_refused": N_("its record was refused"),
     "never_started": N_("its audit was never started"),
+    "ssh_config": N_("the SSH configuration does not work"),
+    "connection_lost": N_("the connection was lost"),
+    "login_refused": N_("the server refused the login"),
+    "old_python": N_("its newest Python is too old"),
+    "no_shell": N_("no command could be run there"),
+    "no_torch": N_("no interpreter with torch was found"),
+    "no_record": N_("the probe ended without a record"),
+    "not_started": N_("the probe did not start"),
+    "not_writable": N_("no folder there can be written to"),
+    "read_only": N_("its file system is read-only"),
+    "module_failed": N_("the measuring module failed"),
+    "spoiled_answer": N_("its answer could not be read"),
+    "flooded": N_("it sent more than may be read"),
+    "stopped": N_("the audit was stopped"),
+    "too_large": N_("its record is too large"),
     # interconnects
     "nvswitch": N_("NVSwitch"),
     "nvlink": N_("NVLink"),

@@ -17,6 +17,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 MARK = "AUDITOR_FOLDER"
+_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH")
+_IMAGE = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
+_CACHES = (
+    "TMPDIR",
+    "XDG_CACHE_HOME",
+    "CUDA_CACHE_PATH",
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TORCH_EXTENSIONS_DIR",
+)
 
 
 class Identity(NamedTuple):
@@ -25,6 +35,24 @@ class Identity(NamedTuple):
     pid: int
     ticks: int
     boot: str
+
+
+def environment(private: Path) -> dict[str, str]:
+    """A small environment: ours, and what a container image set for its first process (its PATH and libraries).
+
+    What torch and the driver cache or put aside goes into our own folder, and so goes away with it.
+    """
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    try:
+        words = Path("/proc/1/environ").read_bytes().split(b"\0")
+    except OSError:
+        words = []
+    for name, _, value in (os.fsdecode(word).partition("=") for word in words):
+        if name == "PATH" and value not in kept.get("PATH", ""):
+            kept["PATH"] = kept.get("PATH", "/usr/bin:/bin") + ":" + value
+        elif name in _IMAGE:
+            kept.setdefault(name, value)
+    return {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **kept, **{name: str(private) for name in _CACHES}}
 
 
 def start(argv: list[str], folder: Path, environment: dict[str, str]) -> Identity:

@@ -120,8 +120,6 @@ RECORD = "record.json"
 STATUS = "status.json"
 RUN = "run.json"
 _TOLD = ("os", "kernel", "privilege", "container", "driver_version", "dcgm", "secure_boot", "disk_free_bytes")
-_KEPT_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH")
-_IMAGE_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
 
 
 class Obstacle(Exception):
@@ -198,7 +196,7 @@ def _start(params: dict) -> dict:
         argv = [interpreter, str(probe), "--server", params["server"], "--run", params["run"]]
         argv += ["--nonce", params["nonce"], *params["options"]]
         argv += ["--out", str(folder / RECORD), "--status", str(folder / STATUS)]
-        who = detached.start(argv, folder, _environment() | {"TMPDIR": str(folder)})
+        who = detached.start(argv, folder, detached.environment(folder))
         told = {"run": params["run"], "nonce": params["nonce"], "wish": _wish(params), **who._asdict()}
         (folder / RUN).write_text(json.dumps(told), encoding="ascii")
     except (OSError, Obstacle) as error:
@@ -260,21 +258,6 @@ def _choose(wanted: str | None) -> tuple[str, str | None, str | None]:
         same = [one for one in found if one.interpreter == wanted or Path(one.interpreter).samefile(wanted)]
         return (wanted, same[0].torch, same[0].cuda) if same else (wanted, None, None)
     return (found[0].interpreter, found[0].torch, found[0].cuda) if found else (sys.executable, None, None)
-
-
-def _environment() -> dict:
-    """A small environment: ours, and what a container image set for its first process (its PATH and libraries)."""
-    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    try:
-        words = Path("/proc/1/environ").read_bytes().split(b"\0")
-    except OSError:
-        words = []
-    for name, _, value in (os.fsdecode(word).partition("=") for word in words):
-        if name == "PATH" and value not in kept.get("PATH", ""):
-            kept["PATH"] = kept.get("PATH", "/usr/bin:/bin") + ":" + value
-        elif name in _IMAGE_VARIABLES:
-            kept.setdefault(name, value)
-    return {"LANG": "C.UTF-8", **kept}
 
 
 def _told(folder: Path) -> dict | None:

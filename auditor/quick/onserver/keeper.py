@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible.module_utils import detached, guest_folder
 
-from auditor.quick.onserver import notes, place
+from auditor.quick.onserver import notes
 from auditor.quick.onserver.notes import Obstacle
 
 _PROGRESS_LIMIT = 8 << 20
@@ -78,7 +78,7 @@ class _Keeper:
             self._linger()
 
     def _start(self, argv: list[str]) -> subprocess.Popen[bytes]:
-        environment = {**place.environment(self.folder), detached.MARK: str(self.folder)}
+        environment = {**detached.environment(self.folder), detached.MARK: str(self.folder)}
         with (self.folder / notes.PROGRESS).open("ab") as err:
             process = subprocess.Popen(  # noqa: S603  # a fixed argv, no shell
                 argv,

@@ -14,16 +14,6 @@ from ansible.module_utils import guest_folder, torch_search
 
 from auditor.quick.onserver.notes import Obstacle
 
-_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH")
-_IMAGE = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
-_CACHES = (
-    "TMPDIR",
-    "XDG_CACHE_HOME",
-    "CUDA_CACHE_PATH",
-    "TRITON_CACHE_DIR",
-    "TORCHINDUCTOR_CACHE_DIR",
-    "TORCH_EXTENSIONS_DIR",
-)
 _KERNELS = ("/proc", "/sys", "/dev/pts", "/dev/mqueue", "/run/lock")
 _ROOM = 4 << 20
 
@@ -103,21 +93,3 @@ def bringer(python: str) -> str:
         words = answer.stdout.split()
         return "venv" if b"ensurepip" in words else "pip" if b"pip" in words else "nothing"
     return "nothing"
-
-
-def environment(private: Path) -> dict[str, str]:
-    """A small environment: ours, and what a container image set for its first process (its PATH and libraries).
-
-    What torch and the driver cache or put aside goes into our own folder, and so goes away with it.
-    """
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    try:
-        words = Path("/proc/1/environ").read_bytes().split(b"\0")
-    except OSError:
-        words = []
-    for name, _, value in (os.fsdecode(word).partition("=") for word in words):
-        if name == "PATH" and value not in kept.get("PATH", ""):
-            kept["PATH"] = kept.get("PATH", "/usr/bin:/bin") + ":" + value
-        elif name in _IMAGE:
-            kept.setdefault(name, value)
-    return {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **kept, **{name: str(private) for name in _CACHES}}

@@ -17,9 +17,14 @@ class Budget:
         self.total, self._began = total, began
 
     @property
+    def ends(self) -> float:
+        """When it is over, by the monotonic clock."""
+        return float("inf") if self.total is None else self._began + self.total
+
+    @property
     def left(self) -> float:
         """Seconds left of the whole budget."""
-        return float("inf") if self.total is None else self._began + self.total - time.monotonic()
+        return self.ends - time.monotonic()
 
     def share(self, wanted: float, still: float) -> float:
         """This probe's seconds, when it wants `wanted` of the `still` seconds that all remaining probes want."""

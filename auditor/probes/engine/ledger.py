@@ -12,7 +12,6 @@ from .gpu_facts import GpuFacts
 
 _KINDS = (("/link", "link"), ("-", "pair"), ("gpu", "gpu"), ("nic", "nic"))
 _MAX_TEXT = 16_000
-_ROOM = 64 * 1024
 
 
 class Ledger:
@@ -75,24 +74,25 @@ class Ledger:
     def document(self, gpus: List[GpuFacts], **head: Any) -> bytes:
         """The record as bytes. Past the cap the largest attachments go first, then the series."""
         attachments, series = dict(self._attachments), list(self._series.values())
-        rows = list(self.rows)
         while True:
             record = Record(
                 schema=records.SCHEMA,
                 subjects=tuple(self._subjects(gpus)),
-                probes=tuple(rows),
+                probes=tuple(self.rows),
                 readings=tuple(self.readings),
                 series=tuple(series),
                 attachments=attachments,
                 **head,
             )
             data = json.dumps(records.to_document(record), allow_nan=False, ensure_ascii=False).encode()
-            if len(data) <= records.MAX_RECORD_BYTES - _ROOM or not (attachments or series):
+            surplus = len(data) - records.MAX_RECORD_BYTES
+            if surplus <= 0 or not (attachments or series):
                 return data
-            if attachments:
-                del attachments[max(attachments, key=lambda name: len(attachments[name]))]
-            else:
-                series.pop()
+            for name in sorted(attachments, key=lambda name: -len(attachments[name])):
+                if surplus > 0:
+                    surplus -= len(json.dumps(attachments.pop(name), ensure_ascii=False).encode())
+            if surplus > 0:
+                series.clear()
 
     def _subjects(self, gpus: List[GpuFacts]) -> List[Subject]:
         named = [Subject("server", "server")]

@@ -168,9 +168,3 @@ class Lookout:
             self._own |= {process.pid for process in process_tree.descendants(os.getpid())}
             self._aliens |= listed - self._own
         return self._own
-
-
-def owners(first_look: Dict[int, Message]) -> Dict[int, str]:
-    """GPUs that were somebody's before we came."""
-    found = {gpu: occupancy.owner(look) for gpu, look in first_look.items()}
-    return {gpu: who for gpu, who in found.items() if who is not None}

@@ -80,6 +80,16 @@ class Seats:
         """All seats there are."""
         return list({seat.name: seat for seat in [self.server, *self.gpus, *self.all, self.pair]}.values())
 
+    @property
+    def free(self) -> List[GpuFacts]:
+        """GPUs that may be used."""
+        return [seat.gpu for seat in self.gpus if seat.gpu is not None and seat.barred is None]
+
+    @property
+    def starting(self) -> bool:
+        """Whether anybody still fetches torch."""
+        return any(seat.pending for seat in self.everyone)
+
     def of(self, scope: str) -> List[Seat]:
         """The seats a probe of this scope runs at."""
         if scope == "pair" and self.pair.colleague is None:
@@ -104,6 +114,12 @@ class Seats:
         colleague, seat.colleague, seat.pending = seat.colleague, None, 0
         stuck = self._crew.dismiss(colleague)
         return ", ".join("process %d (%s, state %s) cannot be ended" % (p.pid, p.name, p.state) for p in stuck) or None
+
+    def empty_all_but_the_server(self) -> None:
+        """What measures now wants whole GPUs."""
+        for seat in self.everyone:
+            if seat is not self.server:
+                self.empty(seat)
 
     def empty_pair_unless_running(self, running: bool) -> None:
         """The process that sees all GPUs sees too many now."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -90,6 +92,23 @@ def triage(paths: list[Path], given: Orders | None, *, server: str | None = None
     Raises:
         UserError: a path does not exist, or there is no file below it.
     """
+    with _collector_at_rest():
+        return _triage(paths, given, server, each)
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Millions of readings without a cycle among them are not walked again and again while they grow."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
+
+
+def _triage(paths: list[Path], given: Orders | None, server: str | None, each: bool) -> Triage:
     refused: list[dict[str, str | int]] = []
     outputs: list[Output] = []
     for file in _files(paths):

@@ -82,7 +82,6 @@ def _why_null(quantity: str) -> str:
         "memory_limit_bytes": "no limit",
         "acpi_oem": "needs root",
         "torch_cuda_version": "built without CUDA",
-        "clock_skew_seconds": "measured by the controller",
     }.get(quantity, "not told here")
 
 

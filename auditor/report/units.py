@@ -83,7 +83,9 @@ def digits(value: float) -> str:
     size = abs(value)
     if size >= 100 or value == int(value):
         return f"{value:,.0f}"
-    places = 1 if size >= 10 else 2 if size >= 0.1 else 3 if size >= 0.01 else 6
+    if size < 0.01:
+        return f"{value:.6f}".rstrip("0").rstrip(".")
+    places = 1 if size >= 10 else 2 if size >= 0.1 else 3
     return f"{value:,.{places}f}"
 
 

@@ -12,9 +12,9 @@ ORDER = 80
 TITLE = N_("Topology")
 EMPTY = N_("no server showed two GPUs, or their paths were not read")
 NOTE = N_(
-    "NV# = that many NVLinks · PIX, PXB = one PCIe switch · PHB, NODE = through the host · SYS = across CPU sockets. "
-    "Below the path: measured bandwidth of the pair in GB/s."
+    "NV# = that many NVLinks · PIX, PXB = one PCIe switch · PHB, NODE = through the host · SYS = across CPU sockets"
 )
+BELOW = N_("Below the path: measured bandwidth of the pair in GB/s.")
 MOST_SERVERS = 200
 COLUMNS = (Column("", "text", (11, 11)), *(Column("", "centre", (9, 9)) for _ in range(MOST_GPUS)))
 _ROW_POINTS, _PAGE_POINTS = 28.0, 700.0
@@ -48,6 +48,7 @@ class _Topology:
         if self.page is None:
             columns = COLUMNS[: self.widest + 1]
             self.page = self.book.page(ORDER, TITLE, columns, NOTE, table=False, portrait=True, least_width=84)
+            self.page.add([Put(self.report.texts._(BELOW), "plain", size="lead")])
         elif self.used + points > _PAGE_POINTS:
             self.page.break_here()
             self.used = 0.0

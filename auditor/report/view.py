@@ -51,9 +51,11 @@ class Seen:
     @cached_property
     def _numbers(self) -> dict[tuple[str, str, str, str], int]:
         rows = self.record.readings if self.record else ()
+        wanted = {evidence.metric for finding in self.server.findings for evidence in finding.evidence}
         numbers: dict[tuple[str, str, str, str], int] = {}
         for index, reading in enumerate(rows):
-            numbers.setdefault(_identity(reading), self.first_reading + index)
+            if reading.metric in wanted:
+                numbers.setdefault(_identity(reading), self.first_reading + index)
         return numbers
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from functools import lru_cache
 from pathlib import Path
 
 from auditor.records import Value
@@ -46,14 +47,14 @@ class Readings:
                     seen.first_reading + index,
                     provider,
                     name,
-                    safe(show(one.subject)),
+                    _text(one.subject),
                     one.metric,
-                    safe(show(conditions_text(one))),
+                    _text(conditions_text(one)),
                     _value(one.value),
                     exact(one.spread),
                     one.n,
                     exact(one.stable),
-                    safe(show(one.source)),
+                    _text(one.source),
                 )
             )
 
@@ -74,6 +75,12 @@ def start(report: Report, path: Path) -> Readings:
 def safe(text: str) -> str:
     """The text as a spreadsheet takes for text (threat R09)."""
     return f"'{text}" if text.startswith(_CALCULATES) else text
+
+
+@lru_cache(4096)
+def _text(text: str) -> str:
+    """Subjects, sources and conditions are few and come in every row."""
+    return safe(show(text))
 
 
 def _value(value: Value) -> str:

@@ -23,7 +23,7 @@ NOTE = N_(
     "comparable between counts of GPUs."
 )
 COLUMNS = (
-    Column(N_("Server"), "text", (16, 34)),
+    Column(N_("Server"), "text", (16, 46)),
     Column(N_("Operation"), "text", (14, 20)),
     Column(N_("Ranks"), "int", (8, 9)),
     Column(N_("Type"), "text", (10, 12)),
@@ -31,7 +31,7 @@ COLUMNS = (
     Column(N_("Algorithm bandwidth"), "GB/s", (12, 15)),
     Column(N_("Bus bandwidth"), "GB/s", (12, 15)),
     Column(N_("Spread of repeats"), "%", (10, 13), unit_in_title=False),
-    Column(N_("Source"), "text", (22, 60)),
+    Column(N_("Source"), "wrap", (40, 40)),
 )
 CHART_ROWS = 16
 _MOST_LINES = 6

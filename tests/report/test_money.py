@@ -1,0 +1,76 @@
+"""Money: prices that are missing, currencies that do not mix, and what is at stake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from auditor.report import write
+from auditor.report.texts import load
+from auditor.report.view import HOURS_PER_MONTH, Report
+from tests.report import reading_back, samples
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Dollars, yuan and no price at all in one inventory; one server of each currency is rejected."""
+    usd = samples.replace_order(gpus=2, price_per_hour=3.0)
+    cny = samples.replace_order(gpus=2, price_per_hour=20.0, currency="CNY")
+    free = samples.replace_order(gpus=2, price_per_hour=None, currency=None)
+    records = {
+        "usd-good": samples.a100("usd-good", gpus=2),
+        "usd-bad": samples.a100("usd-bad", True, False, gpus=2),
+        "cny-good": samples.a100("cny-good", gpus=2),
+        "cny-bad": samples.a100("cny-bad", True, False, gpus=2),
+        "no-price": samples.a100("no-price", gpus=2),
+    }
+    orders = {"usd-good": usd, "usd-bad": usd, "cny-good": cny, "cny-bad": cny, "no-price": free}
+    return write(samples.given(records, orders), tmp_path_factory.mktemp("money"), ["xlsx"])[0]
+
+
+def test_currencies_are_never_added_up(mixed: Path) -> None:
+    """At stake: each currency for itself, side by side, and the page says why."""
+    texts = reading_back.texts(mixed, "Summary")
+    assert "CN¥14,600 + $2,190 for rejected servers" in texts
+    assert "CN¥14,600 + $2,190 + 1 server without a price for accepted servers" in texts
+    assert any("never added up or converted" in text for text in texts)
+    cheapest = [text for text in texts if "per delivered PFLOP-hour (bf16)" in text]
+    assert [text.split()[0] for text in cheapest] == ["cny-good", "usd-good"]
+
+
+def test_a_missing_price_is_an_empty_cell_and_changes_no_verdict(mixed: Path) -> None:
+    """The server is accepted and ranked; price and cost stay empty, never 0."""
+    rows = {row["Server"]: row for row in reading_back.table(mixed, "Ranking")}
+    row = rows["no-price"]
+    assert row["Verdict"] == "✔ accept" and row["Rank: training on all GPUs"] == 1
+    assert row["Price per hour"] is None and row["Cost per delivered PFLOP-hour"] is None
+    assert rows["usd-good"]["Price per hour"] == 3 and rows["usd-good"]["Currency"] == "USD"
+    assert rows["usd-bad"]["Verdict"] == "✖ reject" and "Not bare metal" in str(rows["usd-bad"]["Remark"])
+
+
+def test_providers_keep_currencies_apart(mixed: Path) -> None:
+    """One row per currency; the servers without a price are counted in a row of their own."""
+    rows = {row["Currency"]: row for row in reading_back.table(mixed, "Providers")}
+    assert set(rows) == {"USD", "CNY", None}
+    assert rows["USD"]["Price per hour, all servers"] == 6 and rows["CNY"]["Price per hour, all servers"] == 40
+    assert rows[None]["Servers without a price"] == 1 and rows[None]["Cost per delivered PFLOP-hour"] is None
+
+
+def test_no_price_anywhere_is_said(tmp_path: Path) -> None:
+    """Without prices the summary names no cheapest choice and counts the servers instead."""
+    order = samples.replace_order(gpus=1, interconnect=None, price_per_hour=None, currency=None)
+    path = write(samples.given({"gpu-01": samples.a100(gpus=1)}, order), tmp_path, ["xlsx"])[0]
+    texts = reading_back.texts(path, "Summary")
+    assert "none: no accepted server has both a price and a measured bf16 rate" in texts
+    assert "1 server without a price for accepted servers" in texts
+
+
+def test_a_pflop_hour_costs_price_over_delivered_rate() -> None:
+    """The sum of the GPUs' sustained bf16 rates, checked by hand."""
+    judged = samples.given({"gpu-01": samples.a100(gpus=2)}, samples.replace_order(gpus=2, price_per_hour=3.0))
+    (server,) = judged.judgement.servers
+    rates = [float(gpu.figures["matmul_bf16_sustained"] or 0) for gpu in server.gpus]
+    assert server.cost is not None and server.cost.per_pflop_hour == pytest.approx(3.0 / (sum(rates) / 1e15))
+    report = Report([judged], load("en"))
+    assert report.money("accept").per_month == {"USD": 3.0 * HOURS_PER_MONTH}

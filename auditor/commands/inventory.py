@@ -38,6 +38,8 @@ def import_(source: Path, out: Path | None, force: bool) -> None:
         click.echo(f"{out}: {len(found.hosts)} servers, {ordered} with an order. Read it before you use it.")
     for line in found.left_out:
         click.echo(f"not understood: {click.unstyle(line)}", err=True)
+    for line in found.notes:
+        click.echo(f"note: {click.unstyle(line)}", err=True)
 
 
 def _write(path: Path, made: str, force: bool) -> None:

@@ -37,6 +37,8 @@ _CURRENCIES = {"$": "USD", "us$": "USD", "€": "EUR", "£": "GBP", "¥": "CNY",
 _PRICE = re.compile(
     r"(us\$|[$€£¥￥])?\s*(\d+(?:[.,]\d+)*)\s*(usd|eur|gbp|cny|rmb|hkd|jpy|元)?\s*(?:/\s*(?:h|hr|hour|小时|时))?"
 )
+_BRACKETS = re.compile(r"[(（\[]([^)）\]]*)[)）\]]")
+_CODES = ("usd", "eur", "gbp", "cny", "hkd", "jpy")
 _YES = ("yes", "y", "true", "1", "是", "裸金属", "裸机", "bare metal", "bare-metal", "物理机")
 _NO = ("no", "n", "false", "0", "否", "vm", "虚拟机", "云主机", "virtual")
 _LINK_WORDS = {"bridge": "nvlink_bridge", "nv_switch": "nvswitch", "无": "none", "no": "none"}
@@ -57,10 +59,21 @@ class Price:
 
 def header(text: object) -> str | None:
     """The key a column's header stands for, None where it is not known."""
-    word = _plain(text)
-    for key, names in HEADERS.items():
-        if word in names:
-            return key
+    whole = str(text or "")
+    for word in (_plain(whole), _plain(_BRACKETS.sub("", whole))):
+        for key, names in HEADERS.items():
+            if word in names:
+                return key
+    return None
+
+
+def unit(text: object) -> str | None:
+    """The currency in the brackets of a header such as `单价(元/小时)` or `price (USD)`, None where there is none."""
+    for words in _BRACKETS.findall(str(text or "")):
+        for word in re.split(r"[/\s]+", words.lower()):
+            known = _CURRENCIES.get(word) or (word.upper() if word in _CODES else None)
+            if known:
+                return known
     return None
 
 

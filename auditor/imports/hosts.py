@@ -27,6 +27,7 @@ class Imported:
 
     hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def read(path: Path) -> Imported:
@@ -42,6 +43,7 @@ def read(path: Path) -> Imported:
         return found
     rows = tables.rows(path)
     at, keys = _heading(path, rows)
+    priced_in = next((columns.unit(t) for t, key in zip(rows[at], keys, strict=False) if key == "price_per_hour"), None)
     for index, title in enumerate(rows[at]):
         if title.strip() and keys[index] is None:
             found.left_out.append(f"column {title.strip()[:40]!r}: not known")
@@ -55,6 +57,8 @@ def read(path: Path) -> Imported:
             except columns.NotUnderstood as error:
                 found.left_out.append(f"row {number}, {key}: {error}")
         if cells:
+            if priced_in:
+                cells.setdefault("currency", priced_in)
             _add(found, cells, f"row {number}")
     return found
 
@@ -63,6 +67,7 @@ def text(found: Imported, source: str) -> str:
     """hosts.yml, with what was not understood as comments at its head."""
     head = [f"# Made from {Path(source).name} by `auditor inventory import`. Read it, correct it, commit it."]
     head += [f"# not understood: {_comment(line)}" for line in found.left_out]
+    head += [f"# note: {_comment(line)}" for line in found.notes]
     body = yaml.safe_dump({"all": {"hosts": found.hosts}}, allow_unicode=True, sort_keys=False, width=110)
     return "\n".join(head) + "\n---\n" + body
 
@@ -90,7 +95,7 @@ def _heading(path: Path, rows: list[list[str]]) -> tuple[int, list[str | None]]:
 
 
 def _add(found: Imported, cells: dict[str, Any], where: str) -> None:
-    name, label = _name(found, cells)
+    name, label = _name(found, cells, where)
     host: dict[str, Any] = {}
     for key, variable in _REACH.items():
         value = cells.get(key)
@@ -107,6 +112,10 @@ def _add(found: Imported, cells: dict[str, Any], where: str) -> None:
         found.left_out.append(f"{where}, jump: {str(jump)[:60]!r} is no jump host")
     if label:
         host["audit_label"] = label
+    reach = {key: host.get(key) for key in ("ansible_host", "ansible_port")}
+    same = [other for other, known in found.hosts.items() if {key: known.get(key) for key in reach} == reach]
+    if same and host.get("ansible_host"):
+        found.notes.append(f"{where}: {name} has the address of {same[0]}: one machine listed twice?")
     wanted = _order(cells)
     if wanted:
         try:
@@ -116,17 +125,22 @@ def _add(found: Imported, cells: dict[str, Any], where: str) -> None:
     found.hosts[name] = host
 
 
-def _name(found: Imported, cells: dict[str, Any]) -> tuple[str, str | None]:
-    """A name the inventory may hold, and the given one as the display name where they differ."""
+def _name(found: Imported, cells: dict[str, Any], where: str) -> tuple[str, str | None]:
+    """A name the inventory may hold; what the list calls the server stays in its display name."""
     given = str(cells.get("name") or cells.get("address") or "")
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", given).strip("-._")[:55]
-    if not runs.SERVER_NAME.fullmatch(plain):
-        plain = "server"
+    if not given.isascii() or not runs.SERVER_NAME.fullmatch(plain):
+        plain = f"server-{len(found.hosts) + 1}"
     name, number = plain, 2
     while name in found.hosts:
         name, number = f"{plain}-{number}", number + 1
-    label = cells.get("label") or (given if cells.get("name") and given != name else None)
-    return name, label
+    renamed = cells.get("name") is not None and given != name
+    if renamed:
+        found.notes.append(f"{where}: {given!r} is called {name} here; its own name is the display name")
+    labels = [given] if renamed else []
+    if cells.get("label"):
+        labels.append(str(cells["label"]))
+    return name, ", ".join(labels) or None
 
 
 def _order(cells: dict[str, Any]) -> dict[str, Any]:
@@ -144,6 +158,8 @@ def _order(cells: dict[str, Any]) -> dict[str, Any]:
         wanted["price_per_hour"] = price.amount
         if price.currency:
             wanted.setdefault("currency", price.currency)
+    else:
+        wanted.pop("currency", None)
     if "nic_count" in cells:
         wanted["nics"] = {"count": cells["nic_count"], **({"gbps": cells["nic_gbps"]} if "nic_gbps" in cells else {})}
     return wanted

@@ -49,7 +49,7 @@ def test_an_english_list_becomes_an_inventory(tmp_path):
 def test_a_chinese_list_becomes_an_inventory(tmp_path, encoding):
     """The display name keeps its script, the size its meaning, and the unknown column is named."""
     got, left = imported(tmp_path, CHINESE, encoding=encoding)
-    host = got["server"]
+    host = got["server-1"]
     assert host["audit_label"] == "算力一号" and host["ansible_host"] == "198.51.100.7"
     assert host["audit_order"] == {
         "gpus": 8, "gpu": "H20", "bare_metal": True, "ram_gb": 2000.0, "price_per_hour": 88.5, "currency": "CNY",
@@ -158,7 +158,37 @@ def test_the_command_writes_yaml_that_reads_back_and_overwrites_nothing(tmp_path
     source.write_text(CHINESE, encoding="utf-8")
     run = CliRunner().invoke(command, ["import", str(source), "-o", str(out)])
     assert run.exit_code == 0 and "1 servers, 1 with an order" in run.output and "机房" in run.output
-    assert yaml.safe_load(out.read_text(encoding="utf-8"))["all"]["hosts"]["server"]["audit_order"]["gpu"] == "H20"
+    assert yaml.safe_load(out.read_text(encoding="utf-8"))["all"]["hosts"]["server-1"]["audit_order"]["gpu"] == "H20"
     again = CliRunner().invoke(command, ["import", str(source), "-o", str(out)])
     assert isinstance(again.exception, UserError) and "--force" in str(again.exception)
     assert CliRunner().invoke(command, ["import", str(source), "-o", str(out), "--force"]).exit_code == 0
+
+
+def test_a_unit_in_the_header_and_a_note_do_not_cost_the_name(tmp_path):
+    """The currency comes from the brackets; a server keeps its own name in the display name beside the remark."""
+    path = tmp_path / "list.csv"
+    path.write_text(
+        "名称,IP,型号,卡数,单价(元/小时),备注\n北京-01,192.0.2.1,H20,8,88,机房A\n上海-01,192.0.2.2,H20,8,90,\n", "utf-8"
+    )
+    found = hosts.read(path)
+    assert found.left_out == []
+    assert list(found.hosts) == ["server-1", "server-2"]
+    assert found.hosts["server-1"]["audit_label"] == "北京-01, 机房A"
+    order = found.hosts["server-1"]["audit_order"]
+    assert (order["price_per_hour"], order["currency"]) == (88.0, "CNY")
+    assert "'北京-01' is called server-1" in found.notes[0]
+
+
+def test_one_machine_listed_twice_is_said(tmp_path):
+    """Both rows stay, because only a person knows which is right."""
+    path = tmp_path / "list.csv"
+    path.write_text("name,ip,gpu,gpus\na,192.0.2.1,H20,8\nb,192.0.2.1,H20,8\n")
+    assert "b has the address of a" in hosts.read(path).notes[0]
+
+
+def test_a_currency_without_its_price_is_no_order(tmp_path):
+    """A price that was not understood takes its currency along."""
+    path = tmp_path / "list.csv"
+    path.write_text("name,ip,gpu,gpus,price,currency\na,192.0.2.1,H20,8,ask,USD\n")
+    found = hosts.read(path)
+    assert "currency" not in found.hosts["a"]["audit_order"] and "'ask'" in found.left_out[0]

@@ -19,6 +19,7 @@ Interconnect = Literal["nvswitch", "nvlink", "nvlink_bridge", "pcie", "none"]
 INTERCONNECTS = ("nvswitch", "nvlink", "nvlink_bridge", "pcie", "none")
 _MACHINE_WORDS = {"bare-metal": True, "bare_metal": True, "baremetal": True, "vm": False}
 _SHORT = re.compile(r"\s*(\d{1,4})\s*[xX×]\s*(.+?)\s*$")
+_MISSING = re.compile(r"Object missing required field `(\w+)`")
 
 
 class Nics(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,7 +69,7 @@ def parse(raw: Any, where: str) -> Order:
         order = msgspec.convert(raw, Order)
     except msgspec.ValidationError as error:
         known = ", ".join(Order.__struct_fields__)
-        raise UserError(f"{where}: audit_order: {error}. Keys that are understood: {known}.") from None
+        raise UserError(f"{where}: audit_order: {_said(error)}. Keys that are understood: {known}.") from None
     return _checked(order, where)
 
 
@@ -78,14 +79,15 @@ def load(text_or_path: str) -> Orders:
     Raises:
         UserError: the file cannot be read or says something that is no order.
     """
-    if _SHORT.match(text_or_path) and not Path(text_or_path).exists():
-        return Orders(default=_short(text_or_path, "--order"))
     path = Path(text_or_path)
+    if not _names_a_file(path) and (_SHORT.match(text_or_path) or not path.suffix and len(path.parts) < 2):
+        return Orders(default=_short(text_or_path, "--order"))
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UserError(
-            f"{path}: the order cannot be read ({error}). Give an ORDER.yml or a short form "
+            f"{path}: the order cannot be read ({why}). Give an ORDER.yml or a short form "
             'such as "8x A100-SXM4-80GB nvswitch bare-metal".'
         ) from None
     except yaml.YAMLError as error:
@@ -100,6 +102,13 @@ def load(text_or_path: str) -> Orders:
         raise UserError(f"{path}: `servers` must map server names to orders.")
     default = parse(raw["default"], f"{path}: default") if raw.get("default") is not None else None
     return Orders(default, {str(name): parse(one, f"{path}: {name}") for name, one in servers.items()})
+
+
+def _names_a_file(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a text longer than a file name may be
+        return False
 
 
 def _short(text: str, where: str) -> Order:
@@ -146,6 +155,11 @@ def _checked(order: Order, where: str) -> Order:
         if value is not None and not value > 0:
             raise UserError(f"{where}: {key}: {value} must be above 0.")
     return order
+
+
+def _said(error: Exception) -> str:
+    """The decoder's words as a person would say them."""
+    return _MISSING.sub(lambda found: f"`{found[1]}` is missing", str(error))
 
 
 def _one_line(error: Exception) -> str:

@@ -89,6 +89,9 @@ def open_run(folder: Path) -> Run:
     Raises:
         UserError: the folder is no run, or one of its files cannot be understood.
     """
+    own = (folder / "run.json", folder / "orders.json")
+    if not any(path.exists() for path in own) and any(folder.glob("*.json")):
+        raise UserError(f"{folder}: is no run folder; to judge the record files in it, name the files: {folder}/*.json")
     info = _read(folder / "run.json", RunInfo)
     orders = _read(folder / "orders.json", dict[str, Order | None])
     states = {}

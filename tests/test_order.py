@@ -46,7 +46,8 @@ def test_a_file_gives_defaults_and_servers(tmp_path):
     [
         ({"gpu": "H200", "gpus": 1, "colour": "red"}, "colour"),
         ({"gpu": "H200", "gpus": "8"}, "gpus"),
-        ({"gpu": "H200"}, "gpus"),
+        ({"gpu": "H200"}, "`gpus` is missing."),
+        ({"gpus": 1, "gpu": "H200", "nics": {}}, "`count` is missing - at `$.nics`"),
         ({"gpus": 8}, "gpu"),
         ({"gpus": 0, "gpu": "H200"}, "contradict"),
         ({"gpus": -1}, "-1"),
@@ -84,3 +85,25 @@ def test_a_file_that_is_not_there_shows_the_short_form(tmp_path):
     """The person learns both ways to give an order."""
     with pytest.raises(UserError, match="8x A100"):
         order.load(str(tmp_path / "absent.yml"))
+
+
+@pytest.mark.parametrize("text", ["8 H200", "many GPUs", "H200", "H200 " * 100])
+def test_a_text_that_is_neither_order_nor_file_is_told_the_short_form(text):
+    """Nobody who wrote an order reads about a file that does not exist."""
+    with pytest.raises(UserError) as caught:
+        order.load(text)
+    assert f'--order: "{text}" is no order. Write COUNT x MODEL' in str(caught.value)
+    assert "Errno" not in str(caught.value)
+
+
+def test_a_folder_or_foreign_bytes_for_an_order_are_a_sentence(tmp_path):
+    """The reason is in words, without numbers of the system."""
+    (tmp_path / "x.yml").write_bytes(b"\xff\xfe\x00")
+    for path, why in (
+        (tmp_path, "Is a directory"),
+        (tmp_path / "x.yml", "not UTF-8"),
+        (tmp_path / "y", "No such file"),
+    ):
+        with pytest.raises(UserError) as caught:
+            order.load(str(path))
+        assert f"({why}" in str(caught.value) or f"(it is {why}" in str(caught.value)

@@ -97,13 +97,14 @@ def test_the_runs_own_language_holds_unless_another_is_asked_for(run: Path) -> N
         (["nowhere.json"], "nowhere.json: no such file"),
         (["."], "cannot be read"),
         (["{run}", "--order", "1x H200"], "a run folder has its own orders"),
-        (["{record}", "--order", "many GPUs"], "the order cannot be read"),
+        (["{record}", "--order", "many GPUs"], "is no order. Write COUNT x MODEL"),
+        (["{records}"], r"is no run folder; .* name the files: .*/\*\.json"),
         (["{run}", "--xlsx", "{record}/x.xlsx"], "cannot be written there"),
     ],
 )
 def test_misuse_is_a_sentence(run: Path, tmp_path: Path, arguments: list[str], sentence: str) -> None:
     """What is wrong and what to do, no traceback."""
-    given = {"run": run, "record": run / "servers/gpu-01/record.json"}
+    given = {"run": run, "record": run / "servers/gpu-01/record.json", "records": run / "servers/gpu-01"}
     with pytest.raises(UserError, match=sentence):
         called(*(one.format(**given) for one in arguments))
 

@@ -70,7 +70,7 @@ def parse(raw: Any, where: str) -> Order:
     except msgspec.ValidationError as error:
         known = ", ".join(Order.__struct_fields__)
         raise UserError(f"{where}: audit_order: {_said(error)}. Keys that are understood: {known}.") from None
-    return _checked(order, where)
+    return checked(order, where)
 
 
 def load(text_or_path: str) -> Orders:
@@ -79,19 +79,23 @@ def load(text_or_path: str) -> Orders:
     Raises:
         UserError: the file cannot be read or says something that is no order.
     """
+    if not text_or_path.strip():
+        raise UserError("--order is empty: an unset variable? Leave it away to audit without an order.")
     path = Path(text_or_path)
     if not _names_a_file(path) and (_SHORT.match(text_or_path) or not path.suffix and len(path.parts) < 2):
         return Orders(default=_short(text_or_path, "--order"))
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        raw = _Unique(path.read_text(encoding="utf-8")).get_single_data()
+    except (OSError, UnicodeDecodeError) as error:  # before ValueError: UnicodeDecodeError is one
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UserError(
             f"{path}: the order cannot be read ({why}). Give an ORDER.yml or a short form "
             'such as "8x A100-SXM4-80GB nvswitch bare-metal".'
         ) from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise UserError(f"{path}: not YAML: {_one_line(error)}.") from None
+    except RecursionError:
+        raise UserError(f"{path}: nested too deep to be an order.") from None
     if not isinstance(raw, dict):
         raise UserError(f"{path}: expected `default:` and/or `servers:` with an order each.")
     unknown = sorted(set(map(str, raw)) - {"default", "servers"})
@@ -134,12 +138,17 @@ def _short(text: str, where: str) -> Order:
             bare_metal = _MACHINE_WORDS[low]
         else:
             model.append(word)
-    return _checked(
+    return checked(
         Order(gpus=int(match[1]), gpu=" ".join(model) or None, interconnect=interconnect, bare_metal=bare_metal), where
     )
 
 
-def _checked(order: Order, where: str) -> Order:
+def checked(order: Order, where: str) -> Order:
+    """The order, if it does not contradict itself.
+
+    Raises:
+        UserError: it does; the sentence names the place.
+    """
     if order.gpus < 0 or order.gpus > 1024:
         raise UserError(f"{where}: gpus: {order.gpus} is no count of GPUs in one server.")
     if order.gpus and not (order.gpu or "").strip():
@@ -152,9 +161,22 @@ def _checked(order: Order, where: str) -> Order:
         raise UserError(f"{where}: price_per_hour without currency; add for example currency: USD.")
     for key in ("memory_gb", "cpus", "ram_gb", "disk_gb", "price_per_hour"):
         value = getattr(order, key)
-        if value is not None and not value > 0:
-            raise UserError(f"{where}: {key}: {value} must be above 0.")
+        if value is not None and not 0 < value < float("inf"):
+            raise UserError(f"{where}: {key}: {value} must be a number above 0.")
+    if order.nics and (order.nics.count < 0 or order.nics.gbps is not None and not 0 < order.nics.gbps < float("inf")):
+        raise UserError(f"{where}: nics: {order.nics.count} cards of {order.nics.gbps} Gbit/s is no order.")
     return order
+
+
+class _Unique(yaml.SafeLoader):
+    """YAML's safe loader that refuses a key written twice, of which YAML would keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise yaml.constructor.ConstructorError(None, None, f"`{twice[0]}` stands twice", node.start_mark)
+        return super().construct_mapping(node, deep)
 
 
 def _said(error: Exception) -> str:

@@ -19,9 +19,10 @@ from typing import TypeVar
 import msgspec
 
 from auditor.errors import UserError
-from auditor.order import Order
+from auditor.order import Order, checked
 
 _T = TypeVar("_T")
+LOOSE = "files"  # stands for the run and the inventory of records that came without a run folder
 SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -95,8 +96,10 @@ def open_run(folder: Path) -> Run:
     info = _read(folder / "run.json", RunInfo)
     orders = _read(folder / "orders.json", dict[str, Order | None])
     states = {}
-    for name in orders:
+    for name, wanted in orders.items():
         check_name(name)
+        if wanted is not None:
+            checked(wanted, f"{folder / 'orders.json'}: {name}")
         path = folder / "servers" / name / "state.json"
         states[name] = _read(path, State) if path.exists() else State(phase="reach", reason="never_started")
     return Run(folder, info, orders, states)

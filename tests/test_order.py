@@ -58,6 +58,8 @@ def test_a_file_gives_defaults_and_servers(tmp_path):
         ("H200 please", "COUNT x MODEL"),
         ("8x A100 nvswitch pcie", "two interconnects"),
         ("8x A100 vm bare-metal", "both"),
+        ({"gpus": 1, "gpu": "H200", "nics": {"count": -1}}, "nics"),
+        ({"gpus": 1, "gpu": "H200", "memory_gb": float("inf")}, "memory_gb"),
         ([1], "audit_order"),
         (None, "audit_order"),
     ],
@@ -70,7 +72,16 @@ def test_a_wrong_order_names_the_server_and_the_word(raw, word):
 
 
 @pytest.mark.parametrize(
-    ("text", "word"), [("a: [", "YAML"), ("- 1", "default"), ("colour: 1", "colour"), ("servers: [1]", "servers")]
+    ("text", "word"),
+    [
+        ("a: [", "YAML"),
+        ("x: 2026-13-45", "YAML"),
+        ("default: " + "[" * 5000, ""),
+        ("default: 1x H200\ndefault: 8x H200", "twice"),
+        ("- 1", "default"),
+        ("colour: 1", "colour"),
+        ("servers: [1]", "servers"),
+    ],
 )
 def test_a_wrong_file_names_itself(tmp_path, text, word):
     """An order file that is none is refused with its path."""
@@ -107,3 +118,9 @@ def test_a_folder_or_foreign_bytes_for_an_order_are_a_sentence(tmp_path):
         with pytest.raises(UserError) as caught:
             order.load(str(path))
         assert f"({why}" in str(caught.value) or f"(it is {why}" in str(caught.value)
+
+
+def test_an_empty_order_is_no_missing_order():
+    """A script whose variable is unset must not audit against nothing in silence."""
+    with pytest.raises(UserError, match="empty"):
+        order.load(" ")

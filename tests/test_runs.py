@@ -46,9 +46,10 @@ def test_a_folder_that_is_no_run_says_so(tmp_path):
 
 def test_a_damaged_run_names_the_file(tmp_path):
     """A file that was edited into nonsense is refused by name."""
-    (write_run(tmp_path) / "orders.json").write_text('{"gpu-01": {"gpus": "x"}}')
-    with pytest.raises(UserError, match="orders.json"):
-        runs.open_run(tmp_path)
+    for orders in ('{"gpu-01": {"gpus": "x"}}', '{"gpu-01": {"gpus": -5, "gpu": "H200"}}'):
+        (write_run(tmp_path) / "orders.json").write_text(orders)
+        with pytest.raises(UserError, match="orders.json"):
+            runs.open_run(tmp_path)
 
 
 def test_a_name_smuggled_into_a_run_is_refused(tmp_path):

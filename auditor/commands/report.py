@@ -90,14 +90,14 @@ def judge_sources(sources: Sequence[Path], order: str | None) -> list[Judged]:
     """
     folders = [path for path in sources if path.is_dir()]
     files = [path for path in sources if not path.is_dir()]
-    if folders and order:
+    if folders and order is not None:
         raise UserError("--order: a run folder has its own orders.json; give --order only with record files.")
     missing = next((path for path in files if not path.exists()), None)
     if missing is not None:
         raise UserError(f"{missing}: no such file. Name a run folder (results/INVENTORY/TIME) or record files.")
     judged = [judge_run(path) for path in folders]
     if files:
-        judged.append(judge_heap(files, orders.load(order) if order else None))
+        judged.append(judge_heap(files, orders.load(order) if order is not None else None))
     return judged
 
 

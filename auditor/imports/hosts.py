@@ -18,6 +18,7 @@ _REACH = {"address": "ansible_host", "port": "ansible_port", "user": "ansible_us
 _AS_THEY_ARE = ("interconnect", "bare_metal", "memory_gb", "cpus", "ram_gb", "disk_gb", "driver", "currency")
 _ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,252}")
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_TEMPLATE = re.compile(r"\{[{%#]|[}%#]\}")  # Ansible runs what stands between these, also from a list of servers
 _JUMP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:-]{0,252}")
 
 
@@ -39,7 +40,8 @@ def read(path: Path) -> Imported:
     found = Imported()
     if _is_ssh_config(path):
         for host in tables.ssh_config(path):
-            _add(found, host, host["name"])
+            clean = {key: text for key, text in host.items() if not _TEMPLATE.search(text)}
+            _add(found, clean, host["name"])
         return found
     rows = tables.rows(path)
     at, keys = _heading(path, rows)
@@ -51,6 +53,9 @@ def read(path: Path) -> Imported:
         cells: dict[str, Any] = {}
         for key, text in zip(keys, row, strict=False):
             if key is None or not text.strip():
+                continue
+            if _TEMPLATE.search(text):
+                found.left_out.append(f"row {number}, {key}: holds template marks, which an inventory would execute")
                 continue
             try:
                 cells[key] = columns.cell(key, text)

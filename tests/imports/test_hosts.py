@@ -192,3 +192,14 @@ def test_a_currency_without_its_price_is_no_order(tmp_path):
     path.write_text("name,ip,gpu,gpus,price,currency\na,192.0.2.1,H20,8,ask,USD\n")
     found = hosts.read(path)
     assert "currency" not in found.hosts["a"]["audit_order"] and "'ask'" in found.left_out[0]
+
+
+@pytest.mark.parametrize("cell", ["{{ lookup('pipe', 'id') }}", "{% set x = 1 %}", "H200 {# x #}"])
+def test_C08_a_template_in_a_cell_never_reaches_the_inventory(tmp_path, cell):
+    """Ansible would run it on the controller, so the cell is left out and said, whatever its column."""
+    path = tmp_path / "list.csv"
+    path.write_text(f'name,ip,gpu,gpus,label\na,192.0.2.1,"{cell}",8,"{cell}"\n"{cell}",192.0.2.2,H20,8,\n')
+    found = hosts.read(path)
+    assert sum("template marks" in line for line in found.left_out) == 3
+    made = hosts.text(found, "list.csv")
+    assert "{{" not in made and "{%" not in made and "{#" not in made

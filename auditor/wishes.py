@@ -12,6 +12,7 @@ import msgspec
 from auditor.errors import UserError
 
 State = Literal["missing", "never", "manage"]
+_PROBES = Path(__file__).with_name("probes")
 _OURS = ("opened", "collected", "started", "unready")  # what the playbooks themselves register
 _LIMITS = {"quick": 900.0, "standard": 2700.0, "soak": 3600.0}  # seconds; a soak's own length comes on top
 
@@ -112,8 +113,24 @@ def _complaint(kind: Any, error: str) -> str:
     return f"cannot be used ({error})"
 
 
+def check_probes(names: list[str], where: str) -> None:
+    """Hold names of probes against the files that hold them.
+
+    Raises:
+        UserError: one of them is no probe; the sentence names the nearest.
+    """
+    known = sorted(file.stem for file in _PROBES.glob("[a-z]*.py"))
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise UserError(f"{where}: {name!r} is no probe.{hint} Probes: {', '.join(known)}.")
+
+
 def _check(wishes: Wishes, server: str) -> None:
-    for name in ("budget", "soak_seconds", "limit", "poll", "task_timeout"):
+    check_probes(wishes.only, f"{server}: audit_only")
+    check_probes(wishes.skip, f"{server}: audit_skip")
+    for name in ("budget", "soak_seconds", "limit", "silence", "poll", "task_timeout"):
         value = getattr(wishes, name)
         if value is not None and not 0 < value < 10_000_000:
             raise UserError(f"{server}: audit_{name}: {value} must be above 0 seconds.")

@@ -95,3 +95,10 @@ def test_the_samples_wish_nothing_unknown() -> None:
                     yield from variables(value)
 
         assert {name.removeprefix("audit_") for name in variables(text)} <= set(Wishes.__struct_fields__), path
+
+
+@pytest.mark.parametrize("name", ["only", "skip"])
+def test_a_probe_that_does_not_exist_is_said_before_anything_is_contacted(name):
+    """A slip of the finger must not cost a whole run, and the nearest name is offered."""
+    with pytest.raises(UserError, match=r"audit_" + name + r".*'matmull' is no probe\. Did you mean matmul\?"):
+        wishes.read({f"audit_{name}": "matmull"}, "gpu-01")

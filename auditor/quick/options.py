@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
-from auditor import catalog, records
+from auditor import catalog, records, wishes
 from auditor import order as orders
 from auditor.errors import UserError
 from auditor.judge import policy
@@ -61,7 +61,7 @@ def shared(command: _F) -> _F:
 
 def load_order(text: str | None) -> Orders:
     """The order as it was given; without one nothing is misallocated."""
-    return orders.load(text) if text else Orders()
+    return orders.load(text) if text is not None else Orders()
 
 
 def wish(given: dict[str, Any]) -> Wish:
@@ -73,6 +73,8 @@ def wish(given: dict[str, Any]) -> Wish:
     for name in ("python", "remote_dir", "path"):
         if given[name] and not _PATH.fullmatch(given[name]):
             raise UserError(f"--{name.replace('_', '-')}: {given[name]!r} is no absolute path of plain letters.")
+    for name in ("only", "skip"):
+        wishes.check_probes([word for word in (given[name] or "").split(",") if word], f"--{name}")
     options: list[str] = []
     for name in ("only", "skip", "path", "budget", "soak_seconds", "device"):
         if given[name] is not None:

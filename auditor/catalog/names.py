@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 
 from auditor.catalog.model import Model
 
+_NEAR, _AS_NEAR = 0.6, 0.1  # a share of the letters; names this close to the best are as near
 _FILLER = {"NVIDIA", "TESLA", "GEFORCE", "GPU", "GENERATION", "EDITION", "BLACKWELL", "TENSOR", "CORE"}
 
 
@@ -48,6 +50,25 @@ def means(text: str, models: Sequence[Model]) -> tuple[Model, ...]:
     if literal:
         return literal
     return tuple(m for m in models if not m.modded and wanted <= _spoken(m) and not _narrower(m, wanted))
+
+
+def nearest(text: str, models: Sequence[Model]) -> tuple[Model, ...]:
+    """The models whose names come nearest to one nobody knows; empty when none comes near."""
+    wanted = words(text)
+    scores = {model.name: _likeness(wanted, words(model.name)) for model in models if not model.modded}
+    best = max(scores.values(), default=0.0)
+    near = [m for m in models if best >= _NEAR and scores.get(m.name, 0.0) >= best - _AS_NEAR]
+    return tuple(sorted(near, key=lambda m: -scores[m.name]))
+
+
+def _likeness(wanted: frozenset[str], name: frozenset[str]) -> float:
+    """0..1: how well each wanted word is met by some word of the name, on average."""
+    return sum(max(_alike(one, other) for other in name) for one in sorted(wanted)) / len(wanted)
+
+
+def _alike(one: str, other: str) -> float:
+    """0..1: H300 is nearer to H100 than to 3090, as a series begins with its letter."""
+    return SequenceMatcher(None, one, other).ratio() * (1.0 if one[:1] == other[:1] else 0.8)
 
 
 def _family(wanted: frozenset[str], models: Sequence[Model]) -> tuple[Model, ...]:

@@ -1,7 +1,7 @@
 """What each Xid means, what the provider must do, and how bad it is.
 
-Meanings and actions: NVIDIA's Xid catalogue, as the evidence catalogue (section 7) read it. Severities are the
-evidence catalogue's S1 to S4; where NVIDIA names no action (162 to 172) they are ours and say so there.
+Meanings and actions: NVIDIA's Xid catalogue. Severities: docs/thresholds.md, health; where NVIDIA
+names no action (162 to 172) they are ours and say so there.
 """
 
 from __future__ import annotations

@@ -99,10 +99,15 @@ def load(lang: str) -> Texts:
     return Texts(code)
 
 
+def told(finding: Finding) -> Text:
+    """The texts of a finding as its parameters pick them, placeholders and all."""
+    return (rule_texts().get(finding.id) or _unknown(finding)).told(finding.parameters)
+
+
 def render(finding: Finding, lang: str | Texts) -> Rendered:
     """A finding as its five sentences. An id without texts is shown with its parameters, never dropped."""
     texts = load(lang) if isinstance(lang, str) else lang
-    text = rule_texts().get(finding.id) or _unknown(finding)
+    text = told(finding)
     reason, detail = finding.parameters.get("reason"), finding.parameters.get("detail", "")
     parameters: dict[str, Value] = {
         "server": finding.server,

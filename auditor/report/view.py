@@ -13,7 +13,7 @@ from auditor.finding import SEVERITIES, VERDICTS, Evidence, Finding, Judgement, 
 from auditor.judge.texts import N_
 from auditor.records import Reading, Record
 from auditor.report.show import show
-from auditor.report.texts import Rendered, Texts, render
+from auditor.report.texts import Rendered, Texts, render, told
 from auditor.runs import Run
 
 HOURS_PER_MONTH = 730  # 365 days × 24 hours ÷ 12, as cloud price lists count
@@ -168,11 +168,11 @@ class Report:
 
     def problems(self, most: int = 3) -> list[Problem]:
         """The worst kinds of root findings: by severity, then by how many servers have them."""
-        groups: dict[str, list[Finding]] = defaultdict(list)
+        groups: dict[tuple[str, str], list[Finding]] = defaultdict(list)
         for server in self.servers:
             for finding in server.roots:
                 if finding.severity != "info":
-                    groups[finding.id].append(finding)
+                    groups[finding.id, told(finding).title].append(finding)
         order = sorted(groups.values(), key=lambda g: (_worst(g), -len({f.server for f in g}), g[0].id))
         chosen = []
         for group in order[:most]:

@@ -38,6 +38,18 @@ def test_every_level_is_documented() -> None:
         assert level in text
 
 
+def test_every_sign_is_documented_with_its_weight() -> None:
+    """Each sign the code gives a guest stands in the table of signs, with the weight it has there."""
+    text = THRESHOLDS.read_text(encoding="utf-8").partition("## Signs of virtualization")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:4] for line in text.splitlines() if line.startswith("| ")]
+    given = re.findall(r'_sign\(N_\("([^"]+)"\), (\w+),', Path(signs.__file__).read_text(encoding="utf-8"))
+    assert len(given) > 15
+    for word, weight in given:
+        fitting = [row for row in rows if word in row[0]]
+        assert fitting, f"{word} is in no row"
+        assert weight == "weight" or any(weight in row[2] for row in fitting), word
+
+
 def test_every_key_of_an_order_is_documented() -> None:
     """Each key an order may have says how it is judged."""
     text = (DOCS / "orders.md").read_text(encoding="utf-8")

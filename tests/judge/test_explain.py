@@ -66,7 +66,7 @@ def test_a_server_from_verdict_to_readings(run: Path) -> None:
     assert out.count("  ask       ") == 1
     assert "therefore reject: NVLink is off  [nvlink-missing, misallocated, server]" in out
     assert "server_facts_cpuid_vendor of server = KVMKVMKVM [kernel/cpuid, method 1]" in out
-    assert "basis     floor: user's acceptance document" in out
+    assert "basis     floor: acceptance limit (docs/thresholds.md)" in out
     assert "… and 3 more" in out
 
 

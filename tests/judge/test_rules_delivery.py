@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from auditor.records import Record
+from auditor.report.texts import render
 from tests import builders
 from tests.builders import CUDA, SYSFS, added, changed, reading, without
 from tests.judge.faults import FAULTS, another, chain, on
@@ -51,10 +52,25 @@ def test_a_model_known_from_the_driver_alone_is_for_review() -> None:
     assert finding.severity == "review"
 
 
-@pytest.mark.parametrize(("ordered", "wrong"), [("8x H300 nvswitch", True), ("8x NVIDIA H200X", True)])
-def test_an_ordered_model_nobody_knows_is_compared_by_its_words(ordered: str, wrong: bool) -> None:
-    """The catalogue cannot help, the driver's name can: what was ordered does not stand in it."""
-    assert ("gpu-wrong-model" in ids(one(H200, ordered))) is wrong
+@pytest.mark.parametrize(
+    ("ordered", "severity", "near"),
+    [
+        ("8x H200foo nvswitch", "advice", "H200 SXM5 141GB"),
+        ("8x NVIDIA H200X", "advice", "H200 SXM5 141GB"),
+        ("8x A100foo", "review", "A100 SXM4 80GB"),
+        ("8x Z99", "review", None),
+    ],
+)
+def test_an_ordered_model_nobody_knows_accuses_nobody(ordered: str, severity: str, near: str | None) -> None:
+    """Nothing is known to hold the GPUs against: it is said with the nearest names and what was measured."""
+    result = one(H200, ordered)
+    finding = found(result, "ordered-model-unknown")
+    assert "gpu-wrong-model" not in ids(result)
+    assert finding.severity == severity
+    assert near in (finding.parameters["near"] or "") if near else finding.parameters["near"] is None
+    said = render(finding, "en")
+    assert "H200 SXM5 141GB; GPUs: 8 (PCI id 10de:2335, SMs: 132)" in said.observed
+    assert "no table" in said.title and "not measured" not in f"{said.observed}{said.expected}"
 
 
 def test_an_unlisted_model_that_is_called_so_is_not_accused() -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from auditor.records import Record
+from auditor.report.texts import render
 from tests import builders
 from tests.builders import NVML, SYSFS, added, changed, reading, without
 from tests.judge.faults import chain, on, times
@@ -45,6 +46,17 @@ def test_an_order_of_one_gpu_with_nvlink_is_judged() -> None:
     """NVLink that was ordered is judged even with one GPU."""
     record = builders.healthy(gpus=1, guest=True, nvlink=False)
     assert "nvlink-missing" in links(record, METAL_H200)
+
+
+def test_what_one_gpu_without_its_ordered_nvlink_is_told() -> None:
+    """No pairs are counted where there are none, and a parameter nobody read is not measured, not "no"."""
+    record = without(builders.healthy(gpus=1, nvlink=False), "server_facts_driver_parameter")
+    finding = found(one(record, "1x H200 nvlink"), "nvlink-missing")
+    assert finding.parameters["disabled"] is None
+    seen = render(finding, "en").observed
+    assert seen == "the one GPU shows no active NVLink (driver parameter NvLinkDisable set: not measured)"
+    parameter = reading("server_facts_driver_parameter", "1", source=SYSFS, name="NvLinkDisable")
+    assert found(one(added(record, parameter), "1x H200 nvlink"), "nvlink-missing").parameters["disabled"] is True
 
 
 def test_unreadable_links_alone_prove_nothing() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.records import Record
+from auditor.records import Record, Subject
+from auditor.report.texts import render
 from tests import builders
 from tests.builders import DMI, NVML, SYSFS, added, changed, reading, without
 from tests.judge.faults import chain, on
@@ -87,6 +88,32 @@ def test_levels(name: str, record: Record, expected: tuple[str, str | None]) -> 
 def test_a_guest_without_a_bare_metal_order_is_advice(ordered: str | None) -> None:
     """Virtualized is not bad: with full speed and no bare-metal order it is a description."""
     assert level(GUEST, ordered) == ("passthrough guest", "advice")
+    said = render(found(one(GUEST, ordered), "virtualized"), "en")
+    assert said.title == "Machine: passthrough guest"
+    assert said.ask == "" and "Not bare metal" not in " ".join(vars(said).values())
+
+
+def test_against_a_bare_metal_order_a_guest_is_complained_of() -> None:
+    """What was ordered and is not there is asked for."""
+    said = render(found(one(GUEST, ORDERED), "virtualized"), "en")
+    assert said.title == "Not bare metal: passthrough guest"
+    assert "Please move the order to bare metal" in said.ask
+    nameless = without(changed(GUEST, "server_facts_cpuid_vendor", "none"), "server_facts_dmi")
+    assert "(a hypervisor without a name)" in render(found(one(nameless, ORDERED), "virtualized"), "en").observed
+
+
+@pytest.mark.parametrize(
+    ("ordered", "title"), [(None, "Machine: looks like a guest"), (ORDERED, "Not bare metal: looks like a guest")]
+)
+def test_from_text_alone_a_guest_is_a_guess(ordered: str | None, title: str) -> None:
+    """A pasted matrix names no hypervisor: the machine looks like a guest, no more."""
+    paths = [reading("topology_path", "SYS", subject=f"gpu{a}-gpu{b}") for a in range(4) for b in range(a + 1, 4)]
+    nodes = [reading("topology_numa_node", 0, subject=f"gpu{gpu}") for gpu in range(4)]
+    gpus = [Subject(f"gpu{gpu}", "gpu", gpu) for gpu in range(4)]
+    record = builders.record([*paths, *nodes], subjects=[*gpus, *(Subject(r.subject, "pair") for r in paths)])
+    said = render(found(one(record, ordered, text_only=True), "virtualized"), "en")
+    assert said.title == title
+    assert "not measured" not in f"{said.observed}{said.ask}"
 
 
 def test_firecracker_without_dmi_is_a_guest() -> None:

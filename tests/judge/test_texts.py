@@ -50,13 +50,30 @@ def test_every_id_has_texts_with_units_the_report_knows() -> None:
     """Titles, observed, expected and meaning are there; every unit is one the formatter has."""
     assert len(given_ids()) > 40
     assert given_ids() <= set(rule.texts())
-    for id, text in rule.texts().items():
+    for id, text in [(id, told) for id, one_ in rule.texts().items() for told in (one_, *one_.variants.values())]:
         assert isinstance(text, Text)
         for part in ("title", "observed", "expected", "meaning"):
             assert getattr(text, part), f"{id}: no {part}"
         for sentence in (text.title, text.observed, text.expected, text.meaning, text.ask):
             for unit in re.findall(r"\{\w+:([^}]+)\}", sentence):
                 assert unit in UNITS, f"{id}: {unit}"
+
+
+def test_numbers_read_right_for_one_and_for_many() -> None:
+    """What stands as a count is neither "GPU(s)" nor "1 GPUs"."""
+    for id, text in rule.texts().items():
+        for told in (text, *text.variants.values()):
+            said = f"{told.observed} {told.expected} {told.ask}"
+            assert "(s)" not in said and not re.search(r"(?<!of )\{\w+:int\} (GPUs usable|families)", said), id
+
+
+def test_no_source_names_what_a_reader_cannot_look_up() -> None:
+    """Sources name documents of the project or of the makers, never notes that only their authors have."""
+    for path in (*RULES.glob("*.py"), RULES.parent / "policy.yaml", RULES.parents[2] / "docs" / "thresholds.md"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"evidence catalogue|catalogue README|evidence §|acceptance document|\(evidence,", text), (
+            path
+        )
 
 
 def test_causes_name_findings_that_exist() -> None:
@@ -72,7 +89,7 @@ def test_placeholders_are_parameters(fault) -> None:  # type: ignore[no-untyped-
     """No sentence of a real finding asks for a parameter that is not there."""
     for model, ordered in (("A100 SXM4 80GB", METAL_A100), ("H200 SXM5 141GB", METAL_H200)):
         for finding in one(fault.edit(builders.healthy(model)), ordered).findings:
-            text = rule.texts()[finding.id]
+            text = rule.texts()[finding.id].told(finding.parameters)
             wanted = set(re.findall(r"\{(\w+)", " ".join((text.title, text.observed, text.expected, text.ask))))
             given = set(finding.parameters) | {"server", "subject", "gpu", "basis_source"}
             assert wanted <= given, f"{finding.id}: {wanted - given}"

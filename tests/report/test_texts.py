@@ -12,7 +12,9 @@ from auditor.judge import rule
 from auditor.report.show import clean, show, width
 from auditor.report.texts import LANGUAGES, load, render
 from auditor.report.units import UNITS, amount, digits, reading_text, unit_of, with_unit
+from auditor.report.view import Report
 from auditor.report.words import missing_text, reason_text, span
+from tests.report import samples
 from tools import texts as catalogue
 
 _SPACES = [chr(code) for code in range(0x1680, 0x3001) if chr(code).isspace()]  # odd, but harmless
@@ -32,19 +34,33 @@ def test_no_text_is_missing_in_a_catalogue(lang: str) -> None:
     assert catalogue.problems(lang) == []
 
 
-@pytest.mark.parametrize("id", sorted(rule.texts()))
+@pytest.mark.parametrize(
+    ("id", "variant"), [(id, variant) for id, text in sorted(rule.texts().items()) for variant in ("", *text.variants)]
+)
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_every_finding_is_rendered_with_units_that_exist(id: str, lang: str) -> None:
+def test_every_finding_is_rendered_with_units_that_exist(id: str, variant: str, lang: str) -> None:
     """No text asks for a unit the formatter does not know, and none keeps a placeholder."""
-    text = rule.texts()[id]
+    text = rule.texts()[id].told({"variant": variant})
     names = {
         found_[1:-1].partition(":")
         for part in (text.title, text.observed, text.expected, text.meaning, text.ask)
         for found_ in catalogue.PLACEHOLDER.findall(part)
     }
     assert {unit for _, _, unit in names} - {""} <= {*UNITS, "text"}
-    said = render(found(id, **{name: 2.5e9 if unit in UNITS else "word" for name, _, unit in names}), lang)
+    said = render(
+        found(id, variant=variant, **{name: 2.5e9 if unit in UNITS else "word" for name, _, unit in names}), lang
+    )
     assert said.title and not catalogue.PLACEHOLDER.search("".join(vars(said).values()))
+
+
+def test_guests_that_were_ordered_are_no_problem_of_the_complaint() -> None:
+    """The Summary counts only the server that was ordered as bare metal under "Not bare metal"."""
+    metal, guest = samples.replace_order(gpus=2), samples.replace_order(gpus=2, bare_metal=False)
+    records = {name: samples.a100(name, True, gpus=2) for name in ("sold-as-metal", "sold-as-guest")}
+    report = Report([samples.given(records, {"sold-as-metal": metal, "sold-as-guest": guest})], load("en"))
+    said = {problem.servers: report.rendered(problem.example).title for problem in report.problems(9)}
+    assert said["sold-as-metal",] == "Not bare metal: passthrough guest"
+    assert said["sold-as-guest",] == "Machine: passthrough guest"
 
 
 def test_a_finding_nobody_wrote_texts_for_is_shown_with_its_parameters() -> None:

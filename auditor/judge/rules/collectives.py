@@ -232,7 +232,7 @@ TEXTS = {
     ),
     "peer-copy-low": Text(
         N_("Copies between GPUs are slow"),
-        N_("{measured:GB/s} one way ({pairs:int} pair(s))"),
+        N_("{measured:GB/s} one way (pairs of GPUs: {pairs:int})"),
         N_("at least {expected:GB/s} over the links of the pair"),
         N_("The NVLinks are up but do not carry their rate."),
         N_("{subject}: {measured:GB/s} between GPUs that have NVLink. Please check link errors and reset the GPUs."),

@@ -176,7 +176,7 @@ CAUSES = {
 TEXTS = {
     "matmul-low": Text(
         N_("The GPUs calculate too slowly"),
-        N_("{measured:TFLOPS} {dtype} sustained, median of {gpus:int} GPU(s)"),
+        N_("{measured:TFLOPS} {dtype} sustained, median (GPUs: {gpus:int})"),
         N_("{expected:TFLOPS} at least on {model}"),
         N_("All GPUs are slow together: capped, throttled, sliced, or not the model they claim to be."),
         N_(
@@ -202,7 +202,7 @@ TEXTS = {
     ),
     "wrong-results": Text(
         N_("The GPU calculates wrongly"),
-        N_("{count:int} elements differed between repeats ({dtype})"),
+        N_("elements that differed between repeats: {count:int} ({dtype})"),
         N_("the same result bit for bit"),
         N_("Silent data corruption: training on this GPU cannot be trusted."),
         N_("{gpu} gives different results for the same product. Please replace it."),

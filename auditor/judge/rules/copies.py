@@ -120,7 +120,7 @@ CAUSES = {
 TEXTS = {
     "host-copy-low": Text(
         N_("Copies between host and GPU are slow"),
-        N_("{measured:GB/s} {direction} ({gpus:int} GPU(s))"),
+        N_("{measured:GB/s} {direction} (GPUs: {gpus:int})"),
         N_("{expected:GB/s} over the card's PCIe link"),
         N_(
             "Loading data and checkpoints takes as much longer; a link at half width or generation gives half the rate."
@@ -139,8 +139,8 @@ TEXTS = {
     ),
     "pcie-width-low": Text(
         N_("PCIe runs with fewer lanes"),
-        N_("{measured:int} lanes under load at port {port}, {rate:GB/s}"),
-        N_("{expected:int} lanes"),
+        N_("lanes under load at port {port}: {measured:int}, {rate:GB/s}"),
+        N_("lanes: {expected:int}"),
         N_("Half the lanes is half the rate between host and GPU."),
         N_(
             "{gpu} runs with {measured:int} PCIe lanes under load (measured {rate:GB/s}). Please reseat or "

@@ -51,23 +51,41 @@ def wrong_model(case: Case) -> Iterator[Finding]:
 
 @rule
 def unlisted_order(case: Case) -> Iterator[Finding]:
-    """An ordered model the catalogue does not know is compared by its words with what the driver calls the GPUs."""
+    """An ordered model no table knows: nothing is known to hold the GPUs against, so nobody is accused by a name.
+
+    For review where the GPUs are another model than the one whose name comes nearest, else advice.
+    """
     if case.order is None or not case.order.gpu or case.ordered:
         return
     wanted = names.words(case.order.gpu)
     called = {gpu: case.view.text("gpu_identity_name", gpu) for gpu in case.gpus}
     strangers = [gpu for gpu, name in called.items() if name is not None and not wanted <= names.words(name)]
-    if strangers:
-        yield case.finding(
-            "gpu-wrong-model",
-            "misallocated",
-            "reject",
-            "server",
-            "order",
-            ORDER,
-            {"ordered": case.order.gpu, "delivered": called[strangers[0]], "count": len(strangers)},
-            _identity_evidence(case, strangers[0]),
-        )
+    if not strangers:
+        return
+    near = names.nearest(case.order.gpu, case.catalog.models)
+    yield case.finding(
+        "ordered-model-unknown",
+        "unproven",
+        "advice" if all(case.identities[gpu].model in near for gpu in strangers) else "review",
+        "server",
+        "order",
+        ORDER,
+        {
+            "ordered": case.order.gpu,
+            "delivered": _delivered(case, strangers[0]),
+            "count": len(strangers),
+            "pci": case.view.text("gpu_identity_pci_device", strangers[0]),
+            "sms": case.view.number("gpu_identity_sms_total", strangers[0]),
+            "near": ", ".join(model.name for model in near[:3]) or None,
+            "variant": None if near else "nothing-near",
+        },
+        _identity_evidence(case, strangers[0]),
+    )
+
+
+def _delivered(case: Case, gpu: str) -> str | None:
+    model = case.identities[gpu].model
+    return model.name if model else case.view.text("gpu_identity_name", gpu)
 
 
 @rule
@@ -238,15 +256,33 @@ CAUSES = {
 TEXTS = {
     "gpu-wrong-model": Text(
         N_("Another GPU model than ordered"),
-        N_("{count:int} GPU(s) are {delivered} (PCI id {pci}, {sms:int} SMs)"),
+        N_("{delivered}; GPUs: {count:int} (PCI id {pci}, SMs: {sms:int})"),
         N_("{ordered}"),
         N_("PCI id, SM count and memory name the model; the name alone would prove nothing."),
         N_("Ordered {ordered}, delivered {delivered}. Please replace the GPUs or re-price the server as delivered."),
     ),
+    "ordered-model-unknown": Text(
+        N_("The ordered model is in no table"),
+        N_("{delivered}; GPUs: {count:int} (PCI id {pci}, SMs: {sms:int})"),
+        N_("{ordered}, which no table knows; nearest: {near}"),
+        N_("Without a known model there is nothing to hold the GPUs against. Correct the order, then report again."),
+        "",
+        {
+            "nothing-near": Text(
+                N_("The ordered model is in no table"),
+                N_("{delivered}; GPUs: {count:int} (PCI id {pci}, SMs: {sms:int})"),
+                N_("{ordered}, which no table knows; no known name comes near"),
+                N_(
+                    "Without a known model there is nothing to hold the GPUs against. Correct the order, then report "
+                    "again."
+                ),
+            )
+        },
+    ),
     "gpu-count-short": Text(
         N_("Fewer GPUs than ordered"),
-        N_("{measured:int} GPUs usable ({on_bus:int} on the PCI bus)"),
-        N_("{ordered:int} GPUs"),
+        N_("GPUs usable: {measured:int} (on the PCI bus: {on_bus:int})"),
+        N_("GPUs: {ordered:int}"),
         N_(
             "Paid GPUs are missing. Where the bus shows more than the driver, they exist but were not given "
             "or were lost."
@@ -258,7 +294,7 @@ TEXTS = {
     ),
     "gpu-subset-shared-node": Text(
         N_("A slice of a bigger node"),
-        N_("{given:int} of {on_bus:int} GPUs of the machine were given"),
+        N_("GPUs given: {given:int}; in the machine: {on_bus:int}"),
         N_("all GPUs of the machine, or isolation in writing"),
         N_("Neighbours share CPU, memory, network cards and NVSwitch with you."),
         N_("Please deliver the whole node or confirm in writing how the other tenants are kept apart."),

@@ -36,7 +36,7 @@ def uncorrected_errors(case: Case) -> Iterator[Finding]:
             "reject" if now or exceeded else "advice",
             gpu,
             "evidence",
-            "evidence catalogue, ecc-uncorrectable",
+            "NVML: nvmlDeviceGetTotalEccErrors (docs/thresholds.md, health)",
             {
                 "audit": max(map(figure, now), default=0.0),
                 "history": max((figure(r) for r in errors if r not in now), default=0.0),
@@ -60,7 +60,7 @@ def corrected_errors(case: Case) -> Iterator[Finding]:
                 "advice",
                 gpu,
                 "evidence",
-                "evidence catalogue, ecc-uncorrectable: of corrected errors the rate matters",
+                "docs/thresholds.md, health: of corrected errors the rate matters",
                 {"audit": max(map(figure, now))},
                 now,
             )
@@ -89,7 +89,7 @@ def row_remap(case: Case) -> Iterator[Finding]:
                 severity,
                 gpu,
                 "evidence",
-                "evidence catalogue, row-remap; " + case.lines.correctable_remaps.source,
+                "NVML: nvmlDeviceGetRemappedRows; " + case.lines.correctable_remaps.source,
                 {
                     "uncorrected": _count(rows, "uncorrected"),
                     "corrected": _count(rows, "corrected"),
@@ -148,7 +148,7 @@ def repairs(case: Case) -> Iterator[Finding]:
                     "reject",
                     gpu,
                     "evidence",
-                    "evidence catalogue, unrepairable-memory / channel repair pending",
+                    "nvidia-smi: Channel Repair Pending, TPC Repair Pending, Unrepairable Memory",
                     {"what": ", ".join(sorted({str(r.conditions.get("what")) for r in chosen}))},
                     chosen,
                 )
@@ -222,7 +222,7 @@ def unreadable_part(case: Case) -> Iterator[Finding]:
                 "advice",
                 gpu,
                 "evidence",
-                "evidence catalogue, fan-err",
+                "nvidia-smi: ERR! in the fan or power column (docs/thresholds.md, health)",
                 {"where": ", ".join(sorted({str(r.conditions.get("where")) for r in broken}))},
                 broken,
             )
@@ -261,7 +261,7 @@ def _slowed(case: Case, subject: str, severity: Severity, rows: list[Reading]) -
         severity,
         subject,
         "evidence",
-        "evidence catalogue, event-counters",
+        "nvidia-smi: Clocks Event Reasons Counters (docs/thresholds.md, health)",
         {
             "reason": _REASONS.get(str(longest.conditions.get("reason")), str(longest.conditions.get("reason"))),
             "measured": figure(longest),
@@ -304,7 +304,7 @@ TEXTS = {
     ),
     "retired-pages": Text(
         N_("Memory pages were retired"),
-        N_("{pages:int} pages; {state}"),
+        N_("pages: {pages:int}; {state}"),
         N_("fewer than 60, none pending"),
         N_("The card loses memory pages to errors."),
         N_("{gpu}: {pages:int} retired pages, {state}. Please reset it, or replace it when there are 60 or more."),

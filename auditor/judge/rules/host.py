@@ -48,7 +48,7 @@ def cpu_throttled(case: Case) -> Iterator[Finding]:
             "advice",
             "server",
             "evidence",
-            "evidence catalogue, steal-time: nr_throttled of cpu.stat",
+            "nr_throttled of cgroup cpu.stat (docs/method.md, host_cpu)",
             {"measured": figure(ratio)},
             (ratio, case.view.one("server_facts_cpu_quota_total")),
         )
@@ -90,7 +90,7 @@ def too_small(case: Case) -> Iterator[Finding]:
             "advice",
             "server",
             "evidence",
-            "evidence catalogue, cpu-side: memory below the GPUs' own",
+            "memory below the GPUs' own (docs/thresholds.md, health)",
             {"measured": figure(memory), "expected": sum(cards)},
             (memory,),
         )
@@ -178,7 +178,7 @@ def network_errors(case: Case) -> Iterator[Finding]:
                 "review" if any(r.conditions.get("counter") == "link_downed" for r in rows) else "advice",
                 nic,
                 "evidence",
-                "evidence catalogue, ib-down",
+                "state and rate of the ports (docs/method.md, network_interfaces)",
                 {
                     "nic": case.view.text("network_interfaces_name", nic),
                     "counter": str(worst.conditions.get("counter")),

@@ -17,7 +17,7 @@ from auditor.judge.standing import happened_now, in_time, works, worse
 from auditor.judge.texts import N_, Text
 from auditor.records import Reading
 
-CATALOGUE = "NVIDIA's Xid catalogue; severities of the evidence catalogue, section 7"
+CATALOGUE = "NVIDIA's Xid catalogue; severities: docs/thresholds.md, health"
 _WHITELISTED = (12028,)
 _OFTEN = 10  # a harmless number that keeps coming is worth watching
 
@@ -94,7 +94,7 @@ def others_log(case: Case) -> Iterator[Finding]:
             "info",
             "server",
             "evidence",
-            "evidence catalogue, section 7: check that the PCI address is one of yours",
+            "docs/thresholds.md, health: check that the PCI address is one of yours",
             {"addresses": ", ".join(sorted({str(r.conditions["pci"]) for r in strange}))},
             strange,
         )
@@ -119,7 +119,7 @@ def switch_errors(case: Case) -> Iterator[Finding]:
         severity,
         "server",
         "evidence",
-        "evidence catalogue, nvswitch-sxid",
+        "NVIDIA Fabric Manager user guide: SXid errors",
         {
             "sxids": ", ".join(sorted({str(r.conditions.get("sxid")) for r in events})),
             "fatal": ", ".join(sorted({str(r.conditions["sxid"]) for r in events if r.conditions.get("fatal") is True}))

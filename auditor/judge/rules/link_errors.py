@@ -36,7 +36,7 @@ def nvlink_errors(case: Case) -> Iterator[Finding]:
             "review" if now else "advice",
             gpu,
             "evidence",
-            "evidence catalogue, nvlink-crc",
+            "NVML: nvmlDeviceGetNvLinkErrorCounter (docs/thresholds.md, health)",
             {
                 "counter": str(worst.conditions.get("counter")),
                 "measured": figure(worst),
@@ -90,7 +90,7 @@ def pcie_errors(case: Case) -> Iterator[Finding]:
                 severity,
                 gpu,
                 "evidence",
-                "evidence catalogue, pcie-replay / AER",
+                "Linux: sysfs aer_dev_correctable, aer_dev_nonfatal, aer_dev_fatal (docs/thresholds.md, health)",
                 {"kind": str(worst.conditions.get("kind")), "measured": figure(worst), "all": _listed(rows)},
                 rows,
             )

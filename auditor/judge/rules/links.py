@@ -79,10 +79,17 @@ def nvlink_missing(case: Case) -> Iterator[Finding]:
             "pairs": len(seen.cells),
             "expected": model.nvlink_links,
             "model": model.name,
-            "disabled": disabled is not None and str(disabled.value) == "1",
+            "disabled": _set(disabled),
+            "gpus": case.count,
+            "variant": None if seen.cells else "alone" if case.count == 1 else "uncounted",
         },
         (*list(seen.cells.values())[:8], *inactive, *refused, disabled, *_slow(case, model)),
     )
+
+
+def _set(parameter: Reading | None) -> bool | None:
+    """Whether a driver parameter is 1; None where nobody could read it."""
+    return None if parameter is None or parameter.value is None else str(parameter.value) == "1"
 
 
 _COUNTS = ("topology_nvlinks_active_total", "topology_nvlinks_supported_total")
@@ -257,10 +264,7 @@ CAUSES = {
 TEXTS = {
     "nvlink-missing": Text(
         N_("NVLink is off"),
-        N_(
-            "no NVLink between {pairs:int} pairs of GPUs (paths {paths}; driver parameter NvLinkDisable set: "
-            "{disabled})"
-        ),
+        N_("pairs of GPUs without NVLink: {pairs:int} (paths {paths}; driver parameter NvLinkDisable set: {disabled})"),
         N_("{expected:int} NVLinks per GPU ({model})"),
         N_("GPUs talk over PCIe or host memory: collectives run 5 to 20 times slower and training does not scale."),
         N_(
@@ -268,6 +272,32 @@ TEXTS = {
             "version, "
             "reboot, or give the guest its NVLink partition."
         ),
+        {
+            "alone": Text(
+                N_("NVLink is off"),
+                N_("the one GPU shows no active NVLink (driver parameter NvLinkDisable set: {disabled})"),
+                N_("{expected:int} NVLinks per GPU ({model})"),
+                N_("What was ordered is not there: a second GPU could be reached over PCIe or host memory only."),
+                N_(
+                    "No NVLink is active on the GPU. Please start the fabric manager of exactly the driver's version, "
+                    "reboot, or give the guest its NVLink partition."
+                ),
+            ),
+            "uncounted": Text(
+                N_("NVLink is off"),
+                N_("no GPU shows an active NVLink (GPUs: {gpus:int}; driver parameter NvLinkDisable set: {disabled})"),
+                N_("{expected:int} NVLinks per GPU ({model})"),
+                N_(
+                    "GPUs talk over PCIe or host memory: collectives run 5 to 20 times slower and training does not "
+                    "scale."
+                ),
+                N_(
+                    "No NVLink is active between the GPUs. Please start the fabric manager of exactly the driver's "
+                    "version, "
+                    "reboot, or give the guest its NVLink partition."
+                ),
+            ),
+        },
     ),
     "nvlink-off": Text(
         N_("NVLink is off (one GPU)"),
@@ -277,7 +307,7 @@ TEXTS = {
     ),
     "nvlink-partial": Text(
         N_("NVLinks are missing"),
-        N_("{measured:int} active links (down: {links})"),
+        N_("active links: {measured:int} (down: {links})"),
         N_("{expected:int} links ({model})"),
         N_("The GPU with fewest links sets the pace of every collective."),
         N_(
@@ -298,7 +328,7 @@ TEXTS = {
     ),
     "nvlink-no-mesh": Text(
         N_("NVLink does not join all GPUs"),
-        N_("{pairs:int} of {of:int} pairs have no NVLink"),
+        N_("pairs of GPUs without NVLink: {pairs:int} of {of:int}"),
         N_("NVLink between all pairs ({model} with NVSwitch)"),
         N_("Either this is no HGX board, its switch fabric is broken, or the name is false."),
         N_(

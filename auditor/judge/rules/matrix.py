@@ -90,7 +90,7 @@ def mesh_of_a_card_without_nvlink(case: Case) -> Iterator[Finding]:
         "review",
         "server",
         "contradiction",
-        "evidence catalogue, section 10: a card without NVLink in an NVLink mesh is an SXM board under another name",
+        "docs/thresholds.md, links: a card without NVLink in an NVLink mesh is an SXM board under another name",
         {"name": str(named[0].value) if named else order.gpu, "pci": None},
         (*list(seen.cells.values())[:4], *named[:1]),
     )

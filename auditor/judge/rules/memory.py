@@ -98,7 +98,7 @@ CAUSES = {
 TEXTS = {
     "memory-bandwidth-low": Text(
         N_("GPU memory is slow"),
-        N_("{measured:GB/s} {op}, median of {gpus:int} GPU(s)"),
+        N_("{measured:GB/s} {op}, median (GPUs: {gpus:int})"),
         N_("{expected:GB/s} at least on {model}"),
         N_("Inference and every memory-bound step lose as much. A slow memory clock, a slice, or another card."),
         N_(
@@ -108,7 +108,7 @@ TEXTS = {
     ),
     "memory-errors": Text(
         N_("GPU memory returns wrong data"),
-        N_("{count:int} words came back wrong"),
+        N_("words that came back wrong: {count:int}"),
         N_("none"),
         N_("Results and weights in this memory cannot be trusted."),
         N_("{gpu} returns wrong data from its memory ({count:int} words). Please replace it."),

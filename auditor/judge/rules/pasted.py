@@ -14,7 +14,7 @@ from auditor.judge.texts import N_, Text
 def undated_table(case: Case) -> Iterator[Finding]:
     """A table of nvidia-smi without the time the program prints above it: cut off, or printed by something else.
 
-    Packages that print canned tables leave the time out (evidence catalogue, fake-nvidia-smi); people who paste do too.
+    Packages that print canned tables leave the time out; people who paste do too.
     """
     record = case.view.record
     if not case.text_only or record is None:
@@ -36,7 +36,7 @@ def undated_table(case: Case) -> Iterator[Finding]:
 TEXTS = {
     "table-undated": Text(
         N_("The table could be a picture of one"),
-        N_("nvidia-smi's table of {count:int} GPU(s) without the time above it"),
+        N_("nvidia-smi's table without the time above it (GPUs: {count:int})"),
         N_("the time that nvidia-smi prints first"),
         N_(
             "Programs that print canned tables leave the time out, and so do people who cut it off. A second look a "

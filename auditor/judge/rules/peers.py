@@ -242,7 +242,7 @@ CAUSES = {
 TEXTS = {
     "slower-than-siblings": Text(
         N_("Slower than its siblings"),
-        N_("{what}: {shortfall:%} below the median of the other {peers:int} GPU(s), in {figures:int} figure(s)"),
+        N_("{what}: {shortfall:%} below the median of the others (other GPUs: {peers:int}, figures: {figures:int})"),
         N_("within 5 to 10 % of the others"),
         N_("The slowest GPU sets the pace of every step that all GPUs take together."),
         N_("{gpu} is {shortfall:%} slower than the other GPUs of {server} ({what}). Please check or replace it."),
@@ -256,7 +256,7 @@ TEXTS = {
     ),
     "slower-than-fleet": Text(
         N_("Slower than the other servers"),
-        N_("{what}: {shortfall:%} below the median of the other {peers:int} server(s)"),
+        N_("{what}: {shortfall:%} below the median of the others (other servers: {peers:int})"),
         N_("within 10 % of servers of the same model"),
         N_("The same money buys less here than on the neighbours."),
         N_(

@@ -197,8 +197,8 @@ TEXTS = {
     ),
     "nics-short": Text(
         N_("Fewer network cards than ordered"),
-        N_("{measured:int} cards of the ordered rate are up"),
-        N_("{expected:int} cards of {rate:Gbit/s}"),
+        N_("cards of the ordered rate that are up: {measured:int}"),
+        N_("cards of {rate:Gbit/s}: {expected:int}"),
         N_("Multi-node training is sized for the ordered network."),
         N_("{expected:int} network cards were ordered, {measured:int} are up at their rate. Please complete them."),
     ),
@@ -225,7 +225,7 @@ TEXTS = {
     ),
     "persistence-off": Text(
         N_("Persistence mode is off"),
-        N_("off on {count:int} GPU(s)"),
+        N_("off (GPUs: {count:int})"),
         N_("on"),
         N_("Only the first call after idle is slow."),
     ),

@@ -104,7 +104,7 @@ def across_numa(case: Case) -> Iterator[Finding]:
             "advice",
             "server",
             "floor",
-            "user's acceptance document: SYS between GPUs of one NUMA node",
+            "acceptance limit (docs/thresholds.md): SYS between GPUs of one NUMA node",
             {"pairs": len(same), "what": N_("pairs of one NUMA node are joined by SYS")},
             (*same[:8], *[r for r in nodes.values() if r is not None][:8]),
         )
@@ -189,10 +189,10 @@ CAUSES = {
 TEXTS = {
     "p2p-disabled": Text(
         N_("GPUs may not reach each other's memory"),
-        N_("peer access refused between {pairs:int} pairs ({words})"),
+        N_("pairs of GPUs that refuse peer access: {pairs:int} ({words})"),
         N_("peer access between all pairs"),
         N_("Copies go through host memory; collectives lose most of their speed."),
-        N_("P2P status is {words} between {pairs:int} pairs. Please set iommu=pt and switch ACS redirect off."),
+        N_("P2P status is {words} (pairs of GPUs: {pairs:int}). Please set iommu=pt and switch ACS redirect off."),
     ),
     "acs-on": Text(
         N_("ACS redirect is on"),

@@ -21,7 +21,10 @@ SOURCE = "several weighted signs of CPU, firmware, PCI bus and driver (docs/thre
 
 @rule
 def virtualized(case: Case) -> Iterator[Finding]:
-    """One finding for all signs of virtualization, with the level; reject only against a bare-metal order."""
+    """One finding for all signs of virtualization, with the level; reject only against a bare-metal order.
+
+    Without one it describes the machine and asks for nothing.
+    """
     if case.view.record is None:
         return
     found = case.machine
@@ -37,7 +40,8 @@ def virtualized(case: Case) -> Iterator[Finding]:
         "the order" if metal else SOURCE,
         {
             "level": found.level,
-            "kind": found.kind,
+            "kind": found.kind or _unnamed(found),
+            "variant": _variant(case, found, metal),
             "signs": ", ".join(dict.fromkeys(sign.word for sign in found.signs)),
             "count": len(found.signs),
             "weight": found.weight,
@@ -191,7 +195,20 @@ def _guest(case: Case) -> bool:
 
 def _ordered(case: Case) -> str:
     wanted = case.order.bare_metal if case.order else None
-    return {True: N_("bare metal"), False: N_("a virtual machine"), None: N_("not said")}[wanted]
+    return {True: N_("bare metal"), False: N_("a virtual machine"), None: N_("no bare metal was ordered")}[wanted]
+
+
+def _unnamed(found: Machine) -> str:
+    """What stands where no maker is named."""
+    return N_("a hypervisor without a name") if found.level in (signs.GUEST, signs.UNCLEAR) else found.level
+
+
+def _variant(case: Case, found: Machine, metal: bool) -> str | None:
+    """How it is told: a complaint (None) only against an order; from pasted text alone a guest is a guess."""
+    guessed = case.text_only and found.kind is None and found.level in (signs.GUEST, signs.UNCLEAR)
+    if guessed:
+        return "guessed-ordered" if metal else "guessed"
+    return None if metal else "described"
 
 
 def _severity(found: Machine, metal: bool) -> Severity:
@@ -206,10 +223,16 @@ CAUSES = {
     "hypervisor-hidden": ("virtualized",),
 }
 
+_DESCRIBED = N_(
+    "A description, not a fault: a guest may be as fast as bare metal. There is nothing to ask, unless bare metal "
+    "was agreed."
+)
+_GUESSED = N_("signs in the pasted text ({count:int}): {signs}")
+
 TEXTS = {
     "virtualized": Text(
         N_("Not bare metal: {level}"),
-        N_("{level} ({kind}); {count:int} signs of {families:int} families: {signs}"),
+        N_("{level} ({kind}); signs ({count:int}): {signs}; families of sources: {families:int}"),
         N_("{ordered}"),
         N_(
             "The machine is shared with a hypervisor or a container runtime. Full speed is possible, "
@@ -219,6 +242,25 @@ TEXTS = {
             "The host reports {kind} ({signs}). Please move the order to bare metal or confirm in writing "
             "that a {level} was sold."
         ),
+        {
+            "described": Text(
+                N_("Machine: {level}"),
+                N_("{level} ({kind}); signs ({count:int}): {signs}; families of sources: {families:int}"),
+                N_("{ordered}"),
+                _DESCRIBED,
+            ),
+            "guessed": Text(N_("Machine: looks like a guest"), _GUESSED, N_("{ordered}"), _DESCRIBED),
+            "guessed-ordered": Text(
+                N_("Not bare metal: looks like a guest"),
+                _GUESSED,
+                N_("{ordered}"),
+                N_("Text alone proves no virtual machine; an audit on the server itself tells."),
+                N_(
+                    "The text looks like that of a virtual machine ({signs}). Please confirm that bare metal was "
+                    "delivered."
+                ),
+            ),
+        },
     ),
     "bare-metal": Text(
         N_("{level}"),
@@ -249,14 +291,14 @@ TEXTS = {
     ),
     "api-remoting": Text(
         N_("The GPU is somewhere else"),
-        N_("CUDA shows {gpus:int} GPU(s), the PCI bus and /dev show none"),
+        N_("GPUs by CUDA: {gpus:int}; by the PCI bus and /dev: none"),
         N_("GPUs in this machine"),
         N_("Every call crosses a network; latency and bandwidth are the network's."),
         N_("The GPUs are reached over a network (API remoting). Please deliver GPUs in the machine itself."),
     ),
     "numa-hidden": Text(
         N_("NUMA is hidden"),
-        N_("{count:int} GPU(s) show no NUMA node ({nodes:int} node(s) visible)"),
+        N_("GPUs without a NUMA node: {count:int} (nodes visible: {nodes:int})"),
         N_("a NUMA node for every GPU"),
         N_("Memory of two sockets is blended: host copies vary by core, and pinning is impossible."),
         N_(

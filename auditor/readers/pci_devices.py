@@ -1,6 +1,6 @@
 """What PCI devices say about the machine: which are GPUs, which exist only in guests, which are a BMC.
 
-Ids: evidence catalogue, virtual-pci. Cloud network cards that bare metal of the same cloud also has are left out.
+Ids: the pci.ids database. Cloud network cards that bare metal of the same cloud also has are left out.
 """
 
 from __future__ import annotations

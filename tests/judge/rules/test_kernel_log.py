@@ -18,7 +18,7 @@ from tests.judge.judged import METAL_H200, found, ids, one
 AUDIT = "# lines below: during the audit"
 HEALTHY = builders.healthy("H200 SXM5 141GB")
 GPU1 = str(next(s.pci for s in HEALTHY.subjects if s.id == "gpu1"))
-# Number, severity of one event, severity of several (None: the same). The evidence catalogue's section 7.
+# Number, severity of one event, severity of several (None: the same). As docs/thresholds.md, health.
 TABLE = [
     *((number, "info", None) for number in (11, 13, 31, 32, 69, 43, 141, 162, 163, 164)),
     *((number, "advice", None) for number in (68, 80, 126, 127, 139, 45, 78, 92, 93, 121, 137, 159, 165, 166, 170)),

@@ -73,7 +73,11 @@ def judge_heap(files: Sequence[Path], orders: Orders | None = None) -> Judged:
         paths[name] = path
     orders = orders or Orders()
     judgement = judge(
-        lambda: _of_files(paths, orders), run="files", inventory="files", version=__version__, of_inventory=len(paths)
+        lambda: _of_files(paths, orders),
+        run=runs.LOOSE,
+        inventory=runs.LOOSE,
+        version=__version__,
+        of_inventory=len(paths),
     )
     return Judged(judgement, None, paths)
 

@@ -22,6 +22,7 @@ from auditor import order as orders
 from auditor.errors import UserError
 from auditor.finding import Judgement
 from auditor.judge import ServerInput, judge
+from auditor.judge.texts import N_
 from auditor.order import Orders
 from auditor.readers import bundle, machines, text
 from auditor.readers.machines import Machine, Output
@@ -29,14 +30,16 @@ from auditor.readers.sections import read, sections
 from auditor.records import Record
 from auditor.report.formats import json as formats
 from auditor.report.terminal import print_judgement
+from auditor.report.texts import load
 from auditor.runs import SERVER_NAME, Run
 from auditor.showing import show
 
-FORGEABLE = (
+FORGEABLE = N_(
     "This is text: whoever sent it could have written or changed any line of it. Nothing here is accepted or rejected; "
     "measure the server before you pay."
 )
-CLEAN = "nothing wrong in what was sent; it proves nothing about what was not sent"
+CLEAN = N_("nothing wrong in what was sent; it proves nothing about what was not sent")
+NOTHING = N_("nothing could be read in it")
 
 
 @dataclass
@@ -181,18 +184,22 @@ def _unreadable(machine: Machine, refused: list[dict[str, str | int]]) -> Iterat
 
 def document(judged: Triage, lang: str = "en") -> dict[str, Any]:
     """The JSON document of `--json`: docs/schema/report-1.json, with what could not be read and what text can prove."""
-    return {**formats.document(judged, lang, judged.unreadable, judged.files), "note": FORGEABLE}
+    return {**formats.document(judged, lang, judged.unreadable, judged.files), "note": load(lang)._(FORGEABLE)}
 
 
 def _print(judged: Triage, console: Console, lang: str) -> None:
+    texts = load(lang)
     print_judgement(judged, console, lang)
     for server in judged.judgement.servers:
         rows = judged.unreadable[server.name]
         if server.verdict == "incomplete" and not any(f.severity == "review" for f in server.findings):
-            console.print(Text(f"    {show(server.name)}: {CLEAN}"), soft_wrap=True)
+            said = texts._(CLEAN if judged.records[server.name].readings else NOTHING)
+            console.print(Text(f"    {show(server.name)}: {said}"), soft_wrap=True)
         for row in rows[:20]:
             place = f"{show(row['file'])}:{row['line']}" if row["line"] else show(row["file"])
-            console.print(Text(f"    {place}: not read: {show(row['why'])}", style="dim"), soft_wrap=True)
+            why = texts._(N_("{place}: not read: {why}"), place=place, why=texts._(show(row["why"])))
+            console.print(Text(f"    {why}", style="dim"), soft_wrap=True)
         if len(rows) > 20:
-            console.print(Text(f"    … and {len(rows) - 20} more lines that were not read (--json lists them)"))
-    console.print(Text(FORGEABLE, style="yellow"), soft_wrap=True)
+            more = N_("… and {count:int} more lines that were not read (--json lists them)")
+            console.print(Text(f"    {texts._(more, count=len(rows) - 20)}"))
+    console.print(Text(texts._(FORGEABLE), style="yellow"), soft_wrap=True)

@@ -10,6 +10,7 @@ from auditor.report.ordered import order_text
 from auditor.report.show import show
 from auditor.report.view import Report, worst_first
 from auditor.report.words import span
+from auditor.runs import LOOSE
 
 _TO_DISPUTE = ("reject", "review")
 _MOST_SERVERS = 500
@@ -32,6 +33,8 @@ def disputed(server: ServerResult) -> list[Finding]:
 
 
 def _subject(report: Report, judgement: Judgement) -> str:
+    if judgement.run == LOOSE:
+        return report.texts._(N_("Acceptance audit of rented GPU servers"))
     return report.texts._(
         N_("Acceptance audit of rented GPU servers: {inventory}, run {run}"),
         inventory=show(judgement.inventory),
@@ -42,16 +45,24 @@ def _subject(report: Report, judgement: Judgement) -> str:
 def _paragraphs(report: Report, judgement: Judgement, servers: list[ServerResult]) -> Iterator[str]:
     texts = report.texts
     yield texts._(N_("Dear Sir or Madam,"))
+    period = report.period(judgement)
+    start, end = period or ("", "")
+    opening = N_(
+        "we audited {count} rented from you, from {start} to {end} (UTC), with auditor {version}. "
+        "On {bad} what was delivered differs from what was ordered, or is slower than such servers are elsewhere. "
+        "The facts, server by server:"
+    )
+    undated = N_(
+        "we audited {count} rented from you with auditor {version}. "
+        "On {bad} what was delivered differs from what was ordered, or is slower than such servers are elsewhere. "
+        "The facts, server by server:"
+    )
     yield texts._(
-        N_(
-            "we audited {count} rented from you, from {start} to {end} (UTC), with auditor {version}. "
-            "On {bad} what was delivered differs from what was ordered, or is slower than such servers are elsewhere. "
-            "The facts, server by server:"
-        ),
+        opening if period else undated,
         count=_count(report, len(judgement.servers)),
         bad=_count(report, len(servers)),
-        start=report.when(judgement.started),
-        end=report.when(judgement.finished),
+        start=start,
+        end=end,
         version=judgement.version,
     )
     for number, server in enumerate(servers[:_MOST_SERVERS], 1):

@@ -1,7 +1,8 @@
 """`--redact`: addresses, host names, serials and UUIDs replaced, the same value always by the same name.
 
 Names are numbered in the order of the inventory, so that two formats of one report agree. What a server calls
-itself, what the inventory calls it, and its label all go; models, PCI addresses and figures stay.
+itself, what the inventory calls it, and its label all go; models, PCI addresses and figures stay, and so do the
+audit's own sentences, whatever a server may be called.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ import dataclasses
 import ipaddress
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import msgspec
 
+from auditor import catalog
 from auditor.finding import Evidence, Finding, Judgement, Score, ServerResult
 from auditor.records import Condition, Reading, Record, Subject, Value
+from auditor.report import texts
 from auditor.report.view import Judged
 from auditor.runs import Run
 
@@ -26,6 +30,8 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9]|[A-Za-z0-9]")
 _OURS = re.compile(r"(gpu|nic)\d+|server|localhost|none|gpu|true|false|yes|no|[a-z0-9]", re.IGNORECASE)
 _SERIALS = ("gpu_identity_serial",)
 _HOSTS = ("server_facts_hostname",)
+_MODELS = ("gpu_identity_name",)
+_MAKER = "nvidia "
 _FREE_TEXT_LIMIT = 400  # longer raw texts may hold anything; they are left out
 
 
@@ -36,6 +42,9 @@ class Names:
         self._aliases: dict[tuple[str, str], str] = {}
         self._words: dict[str, str] = {}
         self._counts: dict[str, int] = {}
+        self._models = re.compile(
+            rf"(?<![\w-])(?:{'|'.join(map(re.escape, _model_phrases()))})(?![\w-])", re.IGNORECASE
+        )
 
     def alias(self, kind: str, value: str) -> str:
         """The stand-in of a value: `server-0001`, `uuid-0001`."""
@@ -51,12 +60,22 @@ class Names:
             self._words.setdefault(value.casefold(), self.alias(kind, value))
 
     def text(self, text: str) -> str:
-        """A text without anything that names a machine."""
+        """A text without anything that names a machine; a model's name in it stays whole."""
+        text = self.ours(text)
+        if not self._words:
+            return text
+        out, end = [], 0
+        for model in self._models.finditer(text):
+            out += [_WORD.sub(self._known, text[end : model.start()]), model[0]]
+            end = model.end()
+        return "".join(out) + _WORD.sub(self._known, text[end:])
+
+    def ours(self, text: str) -> str:
+        """A text of the audit itself: only what is an address or an identity by its very form is replaced."""
         text = _UUID.sub(lambda found: self.alias("uuid", found[0]), text)
         text = _MAC.sub(lambda found: self.alias("mac", found[0]), text)
         text = _IPV6.sub(self._address, text)
-        text = _IPV4.sub(self._address, text)
-        return _WORD.sub(self._known, text) if self._words else text
+        return _IPV4.sub(self._address, text)
 
     def _address(self, found: re.Match[str]) -> str:
         try:
@@ -71,6 +90,26 @@ class Names:
         if known is None and "." in word:  # gpu-01.example.com is gpu-01
             known = self._words.get(word.split(".", 1)[0])
         return known or found[0]
+
+
+@cache
+def _model_phrases() -> tuple[str, ...]:
+    """Model names that no server bears by chance: of several words, or with their maker; longest first."""
+    names = {name.casefold() for model in catalog.load().models for name in (model.name, *model.nvml_names)}
+    names |= {_MAKER + name for name in names if not name.startswith(_MAKER)}
+    return tuple(sorted((name for name in names if " " in name), key=lambda name: (-len(name), name)))
+
+
+@cache
+def _model_names() -> frozenset[str]:
+    """Every name of a model, short ones too."""
+    return frozenset(name.casefold() for model in catalog.load().models for name in (model.name, *model.nvml_names))
+
+
+def _is_ours(text: str) -> bool:
+    """True for a model's name and for the audit's own words: they came from no server."""
+    known = texts.load("zh")
+    return text.casefold() in _model_names() or known.has(text) or all(known.has(one) for one in text.split(", "))
 
 
 def redacted(parts: Sequence[Judged]) -> list[Judged]:
@@ -129,7 +168,7 @@ def _server(names: Names, server: ServerResult) -> ServerResult:
         reason=_maybe(names, server.reason),
         findings=tuple(_finding(names, finding) for finding in server.findings),
         gpus=tuple(
-            msgspec.structs.replace(gpu, uuid=_maybe(names, gpu.uuid), name=_maybe(names, gpu.name))
+            msgspec.structs.replace(gpu, uuid=_maybe(names, gpu.uuid), name=_model(names, gpu.name))
             for gpu in server.gpus
         ),
         scores=tuple(_score(names, score) for score in server.scores),
@@ -146,8 +185,8 @@ def _finding(names: Names, finding: Finding) -> Finding:
         finding,
         server=server,
         root=_root(names, finding, server),
-        source=names.text(finding.source),
-        parameters={key: _value(names, value) for key, value in finding.parameters.items()},
+        source=names.ours(finding.source),
+        parameters={key: _parameter(names, value) for key, value in finding.parameters.items()},
         evidence=tuple(_evidence(names, one) for one in finding.evidence),
         uuid=_maybe(names, finding.uuid),
     )
@@ -165,7 +204,8 @@ def _root(names: Names, finding: Finding, server: str) -> str | None:
 
 def _evidence(names: Names, one: Evidence) -> Evidence:
     conditions = _conditions(names, one.conditions)
-    return msgspec.structs.replace(one, value=_value(names, one.value), conditions=conditions)
+    value = _parameter(names, one.value) if one.metric in _MODELS else _value(names, one.value)
+    return msgspec.structs.replace(one, value=value, conditions=conditions)
 
 
 def _record(names: Names, record: Record, name: str) -> Record:
@@ -182,7 +222,7 @@ def _record(names: Names, record: Record, name: str) -> Record:
 
 
 def _subject(names: Names, one: Subject) -> Subject:
-    return dataclasses.replace(one, uuid=_maybe(names, one.uuid), name=_maybe(names, one.name))
+    return dataclasses.replace(one, uuid=_maybe(names, one.uuid), name=_model(names, one.name))
 
 
 def _reading(names: Names, one: Reading) -> Reading:
@@ -190,6 +230,10 @@ def _reading(names: Names, one: Reading) -> Reading:
         return dataclasses.replace(one, value=names.alias("serial", one.value))
     if one.metric in _HOSTS and isinstance(one.value, str):
         return dataclasses.replace(one, value=names.alias("host", one.value))
+    if one.metric in _MODELS:
+        return dataclasses.replace(
+            one, value=_parameter(names, one.value), conditions=_conditions(names, one.conditions)
+        )
     if not isinstance(one.value, str) and not one.conditions:
         return one
     return dataclasses.replace(one, value=_value(names, one.value), conditions=_conditions(names, one.conditions))
@@ -203,6 +247,15 @@ def _value(names: Names, value: Value) -> Value:
     if not isinstance(value, str):
         return value
     return names.text(value) if len(value) <= _FREE_TEXT_LIMIT else "(left out: a long text)"
+
+
+def _parameter(names: Names, value: Value) -> Value:
+    """A parameter of a finding is a model, a word of ours, or what a server said."""
+    return value if isinstance(value, str) and _is_ours(value) else _value(names, value)
+
+
+def _model(names: Names, name: str | None) -> str | None:
+    return name if name is None or name.casefold() in _model_names() else names.text(name)
 
 
 def _maybe(names: Names, text: str | None) -> str | None:

@@ -21,7 +21,7 @@ from auditor.judge.texts import N_, Text
 from auditor.records import Value
 from auditor.report.show import show
 from auditor.report.units import UNITS, digits, with_unit
-from auditor.report.words import WORDS
+from auditor.report.words import WORDS, needs_text, why_missing
 
 LOCALES = Path(__file__).parent / "locale"
 LANGUAGES = ("en", "zh")
@@ -55,6 +55,14 @@ class Texts:
     def n(self, one: str, many: str, count: int, **parameters: Value) -> str:
         """The message for a count; both forms stand in the catalogue (Chinese has one)."""
         return self._(one if count == 1 else many, count=count, **parameters)
+
+    def has(self, message: str) -> bool:
+        """True when the catalogue holds this very message: then it is a sentence of ours."""
+        return message in self._messages
+
+    def named(self, message: str) -> str:
+        """The message in this language before anything is filled in: each placeholder as its name, ‹gpus›."""
+        return _PLACEHOLDER.sub(lambda found: f"‹{found[1].replace('_', ' ')}›", self._messages.get(message, message))
 
     def fill(self, template: str, parameters: dict[str, Value]) -> str:
         """Put values into `{name}` and `{name:unit}`; never evaluates anything a value may hold (threat R11)."""
@@ -118,9 +126,18 @@ def render(finding: Finding, lang: str | Texts) -> Rendered:
         # A fixed word of the audit reads as a sentence; no detail is no gap.
         **({"reason": texts._(WORDS[reason])} if isinstance(reason, str) and reason in WORDS else {}),
         **({"detail": ""} if detail is None else {}),
+        **_what_is_missing(finding, texts),
     }
     said = (texts._(getattr(text, part), **parameters) if getattr(text, part) else "" for part in _PARTS)
     return Rendered(*(sentence.strip() for sentence in said))
+
+
+def _what_is_missing(finding: Finding, texts: Texts) -> dict[str, Value]:
+    """The needs that policy.yaml names, and why they were not met, in words."""
+    what, reason = finding.parameters.get("what"), finding.parameters.get("reason")
+    if finding.id != "not-measured" or not isinstance(what, str) or not isinstance(reason, str):
+        return {}
+    return {"what": needs_text(texts, what), "reason": why_missing(texts, reason)}
 
 
 _PARTS = ("title", "observed", "expected", "meaning", "ask")

@@ -14,7 +14,7 @@ from auditor.judge.texts import N_
 from auditor.records import Reading, Record
 from auditor.report.show import show
 from auditor.report.texts import Rendered, Texts, render, told
-from auditor.runs import Run
+from auditor.runs import LOOSE, Run
 
 HOURS_PER_MONTH = 730  # 365 days × 24 hours ÷ 12, as cloud price lists count
 SYNTHETIC = N_("SYNTHETIC DATA: made for tests, no real machine was measured")
@@ -135,10 +135,23 @@ class Report:
     @property
     def subtitle(self) -> str:
         """Provider, run and version: what every page is about."""
-        runs = ", ".join(f"{show(p.judgement.inventory, 60)} {show(p.judgement.run, 40)}" for p in self.parts[:4])
+        runs = ", ".join(self.title(part.judgement) for part in self.parts[:4])
         if len(self.parts) > 4:
             runs += " …"
         return f"{runs} · auditor {self.parts[0].judgement.version}" if self.parts else "auditor"
+
+    def title(self, judgement: Judgement) -> str:
+        """What one run is called: inventory and time; records that came without a run are just that."""
+        if judgement.run == LOOSE:
+            return self.texts._(N_("record files"))
+        return f"{show(judgement.inventory, 60)} {show(judgement.run, 40)}"
+
+    def period(self, judgement: Judgement) -> tuple[str, str] | None:
+        """From when to when it was measured; without a run's own times the records tell. None: nobody says."""
+        if judgement.started or judgement.finished:
+            return self.when(judgement.started), self.when(judgement.finished)
+        times = sorted(self.when(server.started) for server in judgement.servers if server.started)
+        return (times[0], times[-1]) if times else None
 
     def when(self, text: str | None) -> str:
         """A time as the record has it, for a reader: `2026-12-01 03:15:42`; all times are UTC."""

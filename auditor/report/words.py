@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -88,6 +89,7 @@ WORDS: dict[str, str] = {
 # What a verdict may need, by the names of policy.yaml.
 NEEDS: dict[str, str] = {
     "record": N_("the whole record"),
+    "judgement": N_("a judgement of the record"),
     "model": N_("GPU model from two sources"),
     "count": N_("count of GPUs from two sources"),
     "matmul": N_("matrix multiplication"),
@@ -100,6 +102,22 @@ NEEDS: dict[str, str] = {
     "matmul_cpu": N_("matrix multiplication on the CPU"),
     "all_reduce_cpu": N_("all-reduce on the CPU"),
 }
+
+# Why a needed reading is missing, as auditor.judge.needs says it; the blanks hold what it saw.
+_WHY_MISSING = (
+    N_("no reading came"),
+    N_("only the {source} spoke"),
+    N_("the {source} gave no count"),
+    N_("the record shows one GPU"),
+    N_("{seen} of {wanted} pairs"),
+    N_("{seen} of {wanted} GPUs"),
+    N_("no usable value came"),
+    N_("taken by method {method}, older than the lines were set for"),
+)
+_SOURCES = {"driver": N_("driver"), "kernel": N_("kernel"), "measurement": N_("measurement")}
+_WHY_PATTERNS = tuple(
+    (re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[\\w.]+)", re.escape(one))), one) for one in _WHY_MISSING
+)
 
 
 def word(texts: Texts, key: str | None) -> str:
@@ -127,6 +145,24 @@ def missing_text(texts: Texts, missing: Sequence[str]) -> str:
         name = texts._(NEEDS.get(need, need))
         parts.append(f"{name} ({span(subjects)})" if subjects else name)
     return ", ".join(parts)
+
+
+def needs_text(texts: Texts, what: str) -> str:
+    """The needs of a finding, as the report calls them; what is no need is shown as it is."""
+    return ", ".join(texts._(NEEDS.get(one, one)) for one in what.split(", "))
+
+
+def why_missing(texts: Texts, reasons: str) -> str:
+    """Why needed readings are missing: our sentences in the reader's language, a server's words as they came."""
+    return "; ".join(_why(texts, one) for one in reasons.split("; "))
+
+
+def _why(texts: Texts, reason: str) -> str:
+    for pattern, message in _WHY_PATTERNS:
+        found = pattern.fullmatch(reason)
+        if found:
+            return texts._(message, **{key: texts._(_SOURCES.get(v, v)) for key, v in found.groupdict().items()})
+    return reason_text(texts, reason)
 
 
 def span(subjects: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -64,20 +65,44 @@ def test_a_server_from_verdict_to_readings(run: Path) -> None:
     out = said(str(run), "gpu-01")
     assert out.startswith("gpu-01: reject (a finding rejects it)")
     assert out.count("  ask       ") == 1
-    assert "therefore reject: NVLink is off  [nvlink-missing, misallocated, server]" in out
+    assert "therefore reject: NVLink is off  [nvlink-missing, not what was ordered, server]" in out
     assert "server_facts_cpuid_vendor of server = KVMKVMKVM [kernel/cpuid, method 1]" in out
-    assert "basis     floor: acceptance limit (docs/thresholds.md)" in out
+    assert "basis     your documents' limit: acceptance limit (docs/thresholds.md)" in out
     assert "… and 3 more" in out
 
 
 def test_a_server_that_never_answered(run: Path) -> None:
     """The reason stands where readings would."""
     out = said(str(run), "gpu-02")
-    assert out.startswith("gpu-02: incomplete (missing: record)")
-    assert "unreachable: no route" in out
+    assert out.startswith("gpu-02: incomplete (missing: the whole record)")
+    assert "the server did not answer: no route" in out
 
 
 def test_a_server_that_is_not_there(run: Path) -> None:
     """An unknown name lists the known ones."""
     with pytest.raises(UserError, match="has no server 'gpu-99'; it has gpu-01, gpu-02"):
         said(str(run), "gpu-99")
+
+
+def test_placeholders_are_shown_as_names_in_both_languages() -> None:
+    """No finding id shows a raw `{pairs:int}`; Chinese stands where Chinese was asked for."""
+    for id in rule.texts():
+        for lang in ("en", "zh"):
+            assert not re.search(r"\{\w+(:[^{}]+)?\}", said(id, "--lang", lang)), (id, lang)
+    assert "‹pairs›" in said("nvlink-missing")
+    chinese = said("nvlink-missing", "--lang", "zh")
+    assert "判定依据" in chinese and "‹pairs›" in chinese and "decided by" not in chinese
+
+
+def test_a_server_in_chinese(run: Path) -> None:
+    """Verdict, labels, severities and bases of the way down are Chinese; ids and metrics stay."""
+    out = said(str(run), "gpu-01", "--lang", "zh")
+    assert out.startswith("gpu-01: 拒收 (有一项发现导致拒收)")
+    for word in ("seen", "expected", "basis", "means", "reading ", "therefore", "misallocated"):
+        assert f" {word}" not in out, word
+    assert "server_facts_cpuid_vendor" in out and "nvlink-missing" in out
+
+
+def test_an_unknown_language_is_refused() -> None:
+    """Only the languages that are spoken can be chosen."""
+    assert CliRunner().invoke(command, ["nvlink-missing", "--lang", "xx"]).exit_code == 2

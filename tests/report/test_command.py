@@ -46,6 +46,22 @@ def test_files_and_an_order_give_the_same_verdict(run: Path, tmp_path: Path) -> 
     assert bad.exit_code == 1
 
 
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_loose_files_have_no_run_and_no_inventory(run: Path, tmp_path: Path, lang: str) -> None:
+    """Letter, summary and page tell the records' own times, and speak of no inventory and no run."""
+    record = run / "servers/gpu-02/record.json"
+    order = "8x A100-SXM4-80GB nvswitch bare-metal"
+    called(record, "--order", order, "--out", tmp_path / "o", "--lang", lang)
+    started = json.loads(record.read_text(encoding="utf-8"))["started"].replace("T", " ").rstrip("Z")
+    period = f"{started} {'to' if lang == 'en' else '至'} {started}"
+    page = (tmp_path / "o/report.html").read_text(encoding="utf-8")
+    summary, letter = ("Summary", "Dispute") if lang == "en" else ("摘要", "争议函")
+    for text in (page, *("\n".join(reading_back.texts(tmp_path / "o/report.xlsx", one)) for one in (summary, letter))):
+        assert period in text
+        for words in ("? to ?", "? 至 ?", "files files", "run files", "of the inventory", "files, run", "清单中"):
+            assert words not in text, words
+
+
 def test_json_is_all_of_stdout(run: Path) -> None:
     """`--json` can be piped: one document, nothing else, nothing written."""
     result = CliRunner().invoke(command, [str(run), "--json"])

@@ -63,7 +63,10 @@ def test_no_price_anywhere_is_said(tmp_path: Path) -> None:
     path = write(samples.given({"gpu-01": samples.a100(gpus=1)}, order), tmp_path, ["xlsx"])[0]
     texts = reading_back.texts(path, "Summary")
     assert "none: no accepted server has both a price and a measured bf16 rate" in texts
-    assert "1 server without a price for accepted servers" in texts
+    assert "not known: no price for 1 server" in texts
+    sheet = reading_back.load_workbook(path)["Summary"]
+    money = [row for row in sheet.iter_rows(values_only=True) if str(row[0]).endswith("a month")]
+    assert len(money) == 3 and all(row[1] is None and row[2] is None for row in money)
 
 
 def test_a_pflop_hour_costs_price_over_delivered_rate() -> None:

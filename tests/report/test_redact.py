@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,3 +85,27 @@ def test_versions_and_pci_addresses_are_no_addresses() -> None:
     for text in ("92.00.45.00.03", "G525.0225.00.05", "00000000:9B:00.0", "12:34:56", "torch 2.13.0+cu130"):
         assert names.text(text) == text
     assert names.text("a 10.0.0.1:22 b [fe80::1]") == "a address-0002:22 b [address-0001]"
+
+
+def test_a_server_named_like_a_model_corrupts_no_text(tmp_path: Path) -> None:
+    """Models and sentences of ours stay whole; the name still goes where the server or the inventory said it."""
+    record = replace(samples.a100("a100", gpus=2), server="a100")
+    states = {"h200": State("reach", "unreachable", "ssh: connect to host h200 port 22: timed out")}
+    order = samples.replace_order(gpus=4, gpu="H200")
+    judged = samples.given({"a100": record, "h200": None}, order, states=states)
+    (path,) = write(judged, tmp_path, ["json"], redact=True)
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"server-000\d (SXM|PCIe|141|80)", text) and not re.search(r"NVIDIA server", text)
+    assert "A100 SXM4 80GB" in text and "host h200 port" not in text and "host server-0002 port" in text
+    before = [(f.id, f.source) for s in judged.judgement.servers for f in s.findings]
+    (shown,) = redacted([judged])
+    assert before == [(f.id, f.source) for s in shown.judgement.servers for f in s.findings]
+
+
+def test_model_names_stay_whole_in_a_text() -> None:
+    """A word is replaced as a whole token outside of model names only."""
+    names = Names()
+    names.word("server", "h200")
+    for text in ("H200 SXM5 141GB", "NVIDIA H200", "ordered 8 NVIDIA H200, h200-sxm", "GH200"):
+        assert names.text(text) == text
+    assert names.text("root@h200:~ H200.example.com") == "root@server-0001:~ server-0001"

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from auditor.cli import auditor
-from auditor.commands.triage import CLEAN, FORGEABLE
+from auditor.commands.triage import CLEAN, FORGEABLE, NOTHING
 from tests.readers.reading_inputs import INPUTS
 
 NO_NVLINK = """\
@@ -62,6 +62,24 @@ def test_the_same_text_without_an_order_finds_nothing_and_says_what_that_means(p
     words = " ".join(output.split())
     assert code == 3
     assert "incomplete" in words and CLEAN in words and FORGEABLE in words
+
+
+def test_a_text_in_which_nothing_could_be_read_is_not_called_clean() -> None:
+    """ "hello" holds nothing wrong because it holds nothing: that is said, and the verdict stays incomplete."""
+    code, output = run("-", stdin="hello\n")
+    words = " ".join(output.split())
+    assert code == 3 and "incomplete" in words
+    assert NOTHING in words and CLEAN not in words
+
+
+def test_chinese_is_chinese_to_the_end(paste: Path) -> None:
+    """What is missing, what was not read and the closing note are in the language that was asked for."""
+    clean, nothing = run(str(paste), "--lang", "zh")[1], run("-", "--lang", "zh", stdin="hello\n")[1]
+    assert "发来的内容中没有发现问题" in clean and "付款前请实测服务器" in clean
+    assert "其中没有任何可以读取的内容" in nothing and "未读取：" in nothing
+    for words in (CLEAN, NOTHING, FORGEABLE, "not read:", "host_copy", "thermal", "matmul"):
+        assert words not in clean + nothing, words
+    assert "付款前请实测服务器" in document(str(paste), "--lang", "zh")["note"]
 
 
 def test_a_full_mesh_is_never_accepted(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from auditor.report.show import show
 from auditor.report.summary import VERDICT_MEANINGS, money_lines, sentence, what_was_audited
 from auditor.report.view import Report, Seen, worst_first
 from auditor.report.words import MARKS, word
+from auditor.runs import LOOSE
 
 MOST_DETAILS = 1000
 MOST_DRAWN = 40
@@ -110,12 +111,14 @@ def _head(report: Report, place: dict[int, int]) -> dict[str, Any]:
     counts = report.verdicts()
     ordered: list[ServerResult] = sorted(report.servers, key=lambda server: place[id(server)])
     return {
-        "inventories": ", ".join(show(name, 60) for name in report.providers),
+        "inventories": ", ".join(
+            dict.fromkeys(show(p.judgement.inventory, 60) for p in report.parts if p.judgement.run != LOOSE)
+        ),
         "verdicts": [
             {"key": verdict, "count": f"{counts[verdict]:,}", "meaning": report.texts._(VERDICT_MEANINGS[verdict])}
             for verdict in VERDICTS
         ],
-        "facts": [*what_was_audited(report), *((title, text) for title, text, _ in money_lines(report))],
+        "facts": [*what_was_audited(report), *money_lines(report)],
         "problems": [{"severity": p.example.severity, "sentence": sentence(report, p)} for p in report.problems()],
         "server_heads": models.server_heads(report),
         "servers": [models.server_row(report, server, _anchor(place[id(server)])) for server in ordered],

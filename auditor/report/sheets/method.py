@@ -80,8 +80,7 @@ def _run(report: Report, part: Judged) -> Iterator[Row]:
     """Which run by which version, its lines, weights and needs."""
     texts, judgement = report.texts, part.judgement
     topic = texts._(N_("Run"))
-    name = f"{show(judgement.inventory)} {show(judgement.run)}"
-    yield (topic, name, f"auditor {judgement.version}", *_BLANK)
+    yield (topic, report.title(judgement), f"auditor {judgement.version}", *_BLANK)
     yield (topic, texts._(N_("Policy in force, SHA-256")), judgement.policy_sha256, *_BLANK)
     yield (topic, texts._(N_("GPU catalogue, SHA-256")), judgement.catalog_sha256, *_BLANK)
     policy = _policy(part)

@@ -39,8 +39,8 @@ class _Summary:
         self._verdicts(page)
         self._problems(page)
         self._section(page, N_("Money"))
-        for title, text, count in money_lines(self.report):
-            self._row(page, Put(title, "text", bold=True), text, count)
+        for title, text in money_lines(self.report):
+            self._row(page, Put(title, "text", bold=True), text)
         self._sign_off(page)
 
     def _row(self, page: Page, title: Put, value: str, count: int | None = None) -> None:

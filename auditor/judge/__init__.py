@@ -64,7 +64,7 @@ def judge(
     digests: list[Digest | None] = []
     with _collector_at_rest():
         for server in source():
-            result, found, kept = alone(server, catalog, policy)
+            result, found, kept = _guarded(server, catalog, policy)
             results.append(result)
             findings.append(found)
             digests.append(kept)
@@ -96,6 +96,36 @@ def _collector_at_rest() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def _guarded(
+    server: ServerInput, catalog: Catalog, policy: Policy
+) -> tuple[ServerResult, list[Finding], Digest | None]:
+    """`alone`, so that a record nobody foresaw costs its own row and not the others' report."""
+    try:
+        return alone(server, catalog, policy)
+    except Exception as error:  # noqa: BLE001  # the border between one server's data and the whole report
+        return _unjudged(server, error), [], None
+
+
+def _unjudged(server: ServerInput, error: Exception) -> ServerResult:
+    bare = ServerResult(
+        name=server.name,
+        verdict="incomplete",
+        label=server.label,
+        order=server.order,
+        phase=server.state.phase if server.state else None,
+        text_only=server.text_only,
+        sha256=server.sha256,
+    )
+    return _failed(bare, error)
+
+
+def _failed(result: ServerResult, error: Exception) -> ServerResult:
+    said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    return msgspec.structs.replace(
+        result, verdict="incomplete", reason=f"could not be judged: {said}", missing=("judgement",)
+    )
 
 
 def alone(server: ServerInput, catalog: Catalog, policy: Policy) -> tuple[ServerResult, list[Finding], Digest | None]:
@@ -135,7 +165,10 @@ def alone(server: ServerInput, catalog: Catalog, policy: Policy) -> tuple[Server
 
 def _closed(result: ServerResult, found: list[Finding], kept: Digest | None, fleet: Fleet) -> ServerResult:
     if kept is not None:
-        found = found + [finding for each in rule.fleet_rules() for finding in each(kept, fleet)]
+        try:
+            found = found + [finding for each in rule.fleet_rules() for finding in each(kept, fleet)]
+        except Exception as error:  # noqa: BLE001  # the same border: among the others it is still one server's data
+            return _failed(result, error)
     standing = verdict.unique(verdict.held(finding) for finding in found)
     joined = verdict.ordered(causes.joined(standing))
     word = verdict.verdict(joined, bool(result.missing), result.text_only)

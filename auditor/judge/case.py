@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
 import msgspec
@@ -18,14 +19,25 @@ from auditor.judge.mesh import Mesh
 from auditor.judge.mesh import read as read_mesh
 from auditor.judge.policy import Lines, Policy
 from auditor.judge.signs import Machine, machine
-from auditor.judge.view import ServerView, is_number, told_by
+from auditor.judge.view import ServerView, is_number, says_something, told_by
 from auditor.order import Order
 from auditor.records import Reading, Value
 from auditor.runs import State
 
 
+class Impossible(msgspec.Struct, frozen=True):
+    """A rate nobody can have measured: zero, below, or above the `limit` of what `model` can do."""
+
+    reading: Reading
+    limit: float | None
+    model: str | None
+
+
 class Case(msgspec.Struct, frozen=True, dict=True):
-    """What a rule sees. `model` is what most GPUs here are; `ordered` are the models the order may mean."""
+    """What a rule sees. `model` is what most GPUs here are; `ordered` are the models the order may mean.
+
+    `impossible` figures are in no view: no average, comparison or ranking may use them.
+    """
 
     server: str
     view: ServerView
@@ -40,6 +52,7 @@ class Case(msgspec.Struct, frozen=True, dict=True):
     refused: str | None = None
     text_only: bool = False
     nonce: str | None = None
+    impossible: tuple[Impossible, ...] = ()
 
     @cached_property
     def mesh(self) -> Mesh:
@@ -109,23 +122,10 @@ class Case(msgspec.Struct, frozen=True, dict=True):
         out = {}
         for gpu in self.view.gpus:
             for reading in self.view.all(metric, gpu, **conditions):
-                if is_number(reading.value) and not self.implausible(gpu, reading):
+                if is_number(reading.value):
                     out[gpu] = reading
                     break
         return out
-
-    def ceiling(self, gpu: str, reading: Reading) -> float | None:
-        """What no card of this GPU's model can pass."""
-        model = self.identities[gpu].model
-        lines = self.policy.lines
-        if model is None:
-            return None
-        return expectations.ceiling(model, reading, lines.rate_over_spec.value, lines.bandwidth_over_spec.value)
-
-    def implausible(self, gpu: str, reading: Reading) -> bool:
-        """A figure above that ceiling; it is out of averages, comparisons and rankings."""
-        limit = self.ceiling(gpu, reading)
-        return limit is not None and is_number(reading.value) and float(reading.value) > limit  # type: ignore[arg-type]
 
 
 def build(server: str, view: ServerView, order: Order | None, catalog: Catalog, policy: Policy) -> Case:
@@ -135,7 +135,26 @@ def build(server: str, view: ServerView, order: Order | None, catalog: Catalog, 
     model = catalog.get(common.most_common(1)[0][0]) if common else None
     lines = policy.lines
     kind = machine(view, lines.sign_strong.value, lines.sign_total.value)
-    return Case(server, view, order, ordered_models(order, catalog), identities, model, catalog, policy, kind)
+    absurd = tuple(_impossible(view, identities, model, policy))
+    view.put_aside(one.reading for one in absurd)
+    ordered = ordered_models(order, catalog)
+    return Case(server, view, order, ordered, identities, model, catalog, policy, kind, impossible=absurd)
+
+
+def _impossible(
+    view: ServerView, identities: Mapping[str, Identity], common: Model | None, policy: Policy
+) -> Iterator[Impossible]:
+    over_spec, over_bandwidth = policy.lines.rate_over_spec.value, policy.lines.bandwidth_over_spec.value
+    for metric in expectations.RATES:
+        for reading in view.all(metric):
+            if not is_number(reading.value):
+                continue
+            own = identities.get(reading.subject)
+            model = own.model if own else common
+            limit = expectations.ceiling(model, reading, over_spec, over_bandwidth)
+            value = float(reading.value)  # type: ignore[arg-type]  # is_number has just said so
+            if not 0 < value <= (math.inf if limit is None else limit) or math.isinf(value):
+                yield Impossible(reading, limit, model.name if model else None)
 
 
 def ordered_models(order: Order | None, catalog: Catalog) -> tuple[Model, ...]:
@@ -181,7 +200,9 @@ def signs(view: ServerView, gpu: str) -> list[Sign]:
     share = _fp64_share(view, gpu)
     if share is not None:
         out.append(share)
-    return [sign for sign in out if isinstance(sign.value, str) or is_number(sign.value)]
+    return [
+        sign for sign in out if is_number(sign.value) or (isinstance(sign.value, str) and says_something(sign.value))
+    ]
 
 
 def _fp64_share(view: ServerView, gpu: str) -> Sign | None:

@@ -110,14 +110,39 @@ def _memory(key: _Key, name: str, op: str) -> Expectation | None:
     return Expectation(model.bandwidth * share, "spec", cited)
 
 
-def ceiling(model: Model, reading: Reading, over_spec: float, over_bandwidth: float) -> float | None:
-    """The figure no card of a model can pass; None where the catalogue cannot say."""
-    if reading.metric in ("matmul_sustained_flops_per_second", "matmul_boost_flops_per_second"):
-        peak = model.peak(str(reading.conditions.get("dtype")))
-        return peak * over_spec if peak else None
-    if reading.metric == "memory_bandwidth_bytes_per_second":
+# No GPU of the catalogue has more: PCIe 6.0 x16 both ways, NVLink-C2C both ways (Grace), NVLink 5 both ways.
+PCIE_MOST, C2C_MOST, NVLINK_MOST = 256e9, 900e9, 1800e9
+LINK_SLACK = 1.15
+RATES = (
+    "matmul_sustained_flops_per_second",
+    "matmul_boost_flops_per_second",
+    "thermal_flops_per_second",
+    "memory_bandwidth_bytes_per_second",
+    "host_copy_bytes_per_second",
+    "collectives_algbw_bytes_per_second",
+    "collectives_busbw_bytes_per_second",
+)
+
+
+def ceiling(model: Model | None, reading: Reading, over_spec: float, over_bandwidth: float) -> float | None:
+    """The figure no card of a model can pass, links with both directions together; None where nothing is known.
+
+    What a link can carry has an end without a known model too. In-switch reduction (NVLS) shows more bus bandwidth
+    than one direction carries; both directions bound it.
+    """
+    metric = reading.metric
+    if metric == "host_copy_bytes_per_second":
+        grace = model is None or model.name.startswith(("GH", "GB"))
+        return C2C_MOST * LINK_SLACK if grace else PCIE_MOST
+    if metric.startswith("collectives_"):
+        total = 2 * model.nvlink_direction if model else NVLINK_MOST
+        return max(total, PCIE_MOST) * LINK_SLACK
+    if model is None:
+        return None
+    if metric == "memory_bandwidth_bytes_per_second":
         return model.bandwidth * over_bandwidth if model.bandwidth else None
-    return None
+    peak = model.peak(str(reading.conditions.get("dtype")))
+    return peak * over_spec if peak else None
 
 
 class Context(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from auditor.judge import figures, statistics
 from auditor.judge.case import Case
 from auditor.judge.policy import Policy
 from auditor.judge.statistics import Peers
+from auditor.judge.view import says_something
 
 _SMALL_GROUP = 24
 
@@ -122,4 +123,4 @@ def _identifiers(case: Case) -> Iterable[Identifier]:
 def _telling(value: str) -> bool:
     """Zero, blank or N/A serials are normal on AWS and GeForce; masked values name nobody."""
     bare = value.strip().strip("0")
-    return bool(bare) and bare.upper() not in ("N/A", "[N/A]", "UNKNOWN") and not bare.startswith("<")
+    return bool(bare) and says_something(bare) and not bare.startswith("<")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 
 import msgspec
 
 from auditor.judge.case import Case
-from auditor.judge.view import told_by
+from auditor.judge.view import is_number, says_something, told_by
+from auditor.records import Reading
+
+_PATH = re.compile(r"NV[1-9]\d*|PIX|PXB|PHB|NODE|SYS|SOC")
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -28,8 +33,7 @@ def missing(case: Case) -> tuple[Missing, ...]:
         names = policy.needed_without_gpu
     else:
         names = [*policy.needed.get(record.profile, policy.needed["quick"])]
-        several = case.order.gpus > 1 if case.order else case.count > 1
-        if several or case.count > 1:
+        if _wanted(case) > 1:
             names += policy.needed_of_several
     out: list[Missing] = []
     for name in names:
@@ -43,7 +47,37 @@ def _reason(case: Case, probe: str, subject: str) -> str:
         return f"taken by method {case.view.outdated[probe]}, older than the lines were set for"
     if row is None:
         return "no reading came"
+    if row.status == "measured" and not row.reason:
+        return "no usable value came"
     return f"{row.status}: {row.reason}" if row.reason else row.status
+
+
+def _wanted(case: Case) -> int:
+    """How many GPUs must have readings: as many as were ordered, counted by driver or CUDA, or shown."""
+    ordered = case.order.gpus if case.order else 0
+    return max(ordered, case.count, *(int(n) for n in counted(case).values()))
+
+
+def counted(case: Case) -> dict[str, float]:
+    """How many GPUs the server was given, by who counted them."""
+    metrics = ("server_facts_gpus_nvml_total", "server_facts_gpus_cuda_total")
+    return {metric: n for metric in metrics if (n := case.view.number(metric)) is not None and math.isfinite(n)}
+
+
+def _measured(reading: Reading) -> bool:
+    """A figure above zero. One above what the model can do was measured all the same: its finding says so."""
+    return is_number(reading.value) and 0 < float(reading.value) < math.inf  # type: ignore[arg-type]
+
+
+def _any_measured(case: Case, metric: str, subject: str, **conditions: str) -> bool:
+    aside = (
+        one.reading
+        for one in case.impossible
+        if one.reading.metric == metric
+        and one.reading.subject == subject
+        and all(one.reading.conditions.get(name) == value for name, value in conditions.items())
+    )
+    return any(_measured(r) for rows in (case.view.all(metric, subject, **conditions), aside) for r in rows)
 
 
 def _on_gpus(need: str, probe: str, metric: str, **conditions: str) -> Callable[[Case], list[Missing]]:
@@ -53,7 +87,7 @@ def _on_gpus(need: str, probe: str, metric: str, **conditions: str) -> Callable[
         return [
             Missing(need, gpu, probe, _reason(case, probe, gpu))
             for gpu in case.gpus
-            if case.view.number(metric, gpu, **conditions) is None
+            if not _any_measured(case, metric, gpu, **conditions)
         ]
 
     return check
@@ -61,11 +95,17 @@ def _on_gpus(need: str, probe: str, metric: str, **conditions: str) -> Callable[
 
 def _on_server(need: str, probe: str, metric: str, **conditions: str) -> Callable[[Case], list[Missing]]:
     def check(case: Case) -> list[Missing]:
-        if any(True for _ in case.view.all(metric, "server", **conditions)):
+        if _any_measured(case, metric, "server", **conditions):
             return []
         return [Missing(need, "server", probe, _reason(case, probe, "server"))]
 
     return check
+
+
+def _server_facts(case: Case) -> list[Missing]:
+    if any(says_something(reading.value) for reading in case.view.all("server_facts_kernel", "server")):
+        return []
+    return [Missing("server_facts", "server", "server_facts", _reason(case, "server_facts", "server"))]
 
 
 def _model(case: Case) -> list[Missing]:
@@ -78,6 +118,7 @@ def _model(case: Case) -> list[Missing]:
             told_by(reading.source)
             for metric in ("gpu_identity_name", "gpu_identity_pci_device", "matmul_flops_per_clock_per_sm")
             for reading in case.view.all(metric, gpu)
+            if says_something(reading.value)
         }
         if len(told) < 2:
             only = f"only the {next(iter(told))} spoke" if told else _reason(case, "gpu_identity", gpu)
@@ -86,25 +127,33 @@ def _model(case: Case) -> list[Missing]:
 
 
 def _count(case: Case) -> list[Missing]:
-    """Driver and kernel must both have counted the GPUs."""
+    """Driver and kernel must both have counted the GPUs, and each GPU counted or ordered must be in the record."""
     driver = case.view.number("server_facts_gpus_nvml_total")
     kernel = case.view.number("server_facts_gpus_on_bus_total")
     if driver is not None and kernel is not None:
-        return []
+        wanted = _wanted(case)
+        if case.count >= wanted or case.text_only:
+            return []
+        return [Missing("count", "server", "gpu_identity", f"{case.count} of {wanted} GPUs")]
     which = "driver" if driver is None else "kernel"
     reason = _reason(case, "server_facts", "server")
-    if reason == "measured":
+    if reason == "no usable value came":
         reason = f"the {which} gave no count"
     return [Missing("count", "server", "server_facts", reason)]
 
 
 def _topology(case: Case) -> list[Missing]:
-    wanted = case.count * (case.count - 1) // 2
-    seen = {reading.subject for reading in case.view.all("topology_path") if "nic" not in reading.subject}
+    count = case.count if case.text_only else _wanted(case)
+    wanted = count * (count - 1) // 2
+    seen = {
+        reading.subject
+        for reading in case.view.all("topology_path")
+        if "nic" not in reading.subject and isinstance(reading.value, str) and _PATH.fullmatch(reading.value.strip())
+    }
     if wanted and len(seen) >= wanted:
         return []
     reason = _reason(case, "topology", "server")
-    if seen or not wanted:
+    if seen or not wanted or reason == "no usable value came":
         reason = f"{len(seen)} of {wanted} pairs" if wanted else "the record shows one GPU"
     return [Missing("topology", "server", "topology", reason)]
 
@@ -120,7 +169,7 @@ NEEDS: dict[str, Callable[[Case], list[Missing]]] = {
     "memory_bandwidth": _on_gpus("memory_bandwidth", "memory_bandwidth", "memory_bandwidth_bytes_per_second"),
     "topology": _topology,
     "all_reduce": _on_server("all_reduce", "collectives", _BUSBW, op="all_reduce"),
-    "server_facts": _on_server("server_facts", "server_facts", "server_facts_kernel"),
+    "server_facts": _server_facts,
     "matmul_cpu": _on_server("matmul_cpu", "matmul", _SUSTAINED),
     "all_reduce_cpu": _on_server("all_reduce_cpu", "collectives", _BUSBW, op="all_reduce"),
 }

@@ -56,6 +56,7 @@ class Machine(msgspec.Struct, frozen=True):
         return frozenset(sign.told for sign in self.signs)
 
 
+SLICE_LIBRARY = re.compile(r"libvgpu|libcgpu|libvcuda|libcuda_hook|libgemhook|librunai", re.IGNORECASE)
 BARE = "bare metal"
 METAL = "metal cloud"
 GUEST = "passthrough guest"
@@ -210,6 +211,9 @@ def _slice(view: ServerView) -> Iterator[Sign]:
     found = view.one("server_facts_software_slice")
     if found is not None and str(found.value) not in ("none", ""):
         yield _sign(N_("software slice"), 2, found)
+    preload = view.one("server_facts_preload")
+    if preload is not None and SLICE_LIBRARY.search(str(preload.value)):
+        yield _sign(N_("software slice"), 2, preload)
 
 
 def _sandbox(view: ServerView) -> Iterator[Sign]:
@@ -242,7 +246,8 @@ def _kind(view: ServerView, level: str) -> str | None:
     if level == CONTAINER:
         return view.text("server_facts_container")
     if level == SLICE:
-        return view.text("server_facts_software_slice")
+        told = view.text("server_facts_software_slice")
+        return told if told not in (None, "", "none") else view.text("server_facts_preload")
     vendor = (view.text("server_facts_cpuid_vendor") or "").strip()
     if vendor and vendor != "none":
         return vendor

@@ -6,7 +6,7 @@ compares figures that were taken another way. None is never a value: it is absen
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from auditor.finding import Evidence
 from auditor.records import Condition, ProbeRow, Reading, Record, Subject, Value, family
@@ -73,6 +73,12 @@ class ServerView:
                     by_subject[reading.subject] = [reading]
                 else:
                     rows.append(reading)
+
+    def put_aside(self, readings: Iterable[Reading]) -> None:
+        """Takes readings out of what rules see: figures nobody can have measured."""
+        for reading in readings:
+            rows = self._index[reading.metric][reading.subject]
+            self._index[reading.metric][reading.subject] = [row for row in rows if row is not reading]
 
     def _of_kind(self, kind: str) -> tuple[str, ...]:
         found = [s for s in self.subjects.values() if s.kind == kind]
@@ -165,6 +171,20 @@ def _meets(reading: Reading, conditions: Mapping[str, Condition]) -> bool:
         if given.get(name) != conditions[name]:
             return False
     return True
+
+
+NO_VALUE = frozenset(
+    ("", "N/A", "[N/A]", "UNKNOWN", "UNKNOWN ERROR", "[UNKNOWN ERROR]", "NOT SUPPORTED", "[NOT SUPPORTED]", "ERR!")
+)
+_DEPRECATED = "FUNCTIONALITY HAS BEEN DEPRECATED"
+
+
+def says_something(value: Value) -> bool:
+    """False for a text that a driver prints where it has no value."""
+    if not isinstance(value, str):
+        return value is not None
+    bare = value.strip().upper()
+    return bare not in NO_VALUE and _DEPRECATED not in bare
 
 
 def is_number(value: Value) -> bool:

@@ -62,6 +62,7 @@ WORDS: dict[str, str] = {
     "disk_full": N_("its disk is full"),
     "no_python": N_("it has no usable Python"),
     "record_refused": N_("its record was refused"),
+    "could_not_be_judged": N_("its record could not be judged"),
     "never_started": N_("its audit was never started"),
     "ssh_config": N_("the SSH configuration does not work"),
     "connection_lost": N_("the connection was lost"),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from auditor.catalog.model import Model
 from auditor.finding import Finding
 from auditor.judge import expectations
-from auditor.judge.case import Case, median
+from auditor.judge.case import Case, Impossible, median
 from auditor.judge.expectations import Expectation
 from auditor.judge.figures import at_8192, figure
 from auditor.judge.rule import rule
@@ -21,6 +21,7 @@ from auditor.records import Reading
 _SUSTAINED = "matmul_sustained_flops_per_second"
 _BOOST = "matmul_boost_flops_per_second"
 _PER_CLOCK = "matmul_flops_per_clock_per_sm"
+LINKS = "both directions of the widest link of the model together (auditor/catalog/gpus.yaml; PCIe 6.0 x16: 256 GB/s)"
 _DTYPES = ("bf16", "fp16", "tf32", "fp32", "fp8", "int8", "fp64")
 
 
@@ -32,7 +33,7 @@ def matmul_low(case: Case) -> Iterator[Finding]:
     worst: tuple[float, str, list[Reading], Expectation] | None = None
     for dtype in _DTYPES:
         found = {gpu: at_8192(case.view, _SUSTAINED, gpu, dtype) for gpu in case.gpus}
-        readings = [r for gpu, r in found.items() if r is not None and not case.implausible(gpu, r)]
+        readings = [r for r in found.values() if r is not None]
         expected = expectations.matmul(case.catalog, case.model, dtype) if readings else None
         if expected is None:
             continue
@@ -62,35 +63,48 @@ def matmul_low(case: Case) -> Iterator[Finding]:
     )
 
 
+_WHAT = {
+    _SUSTAINED: N_("matmul"),
+    _BOOST: N_("matmul"),
+    "thermal_flops_per_second": N_("matmul in the thermal window"),
+    "memory_bandwidth_bytes_per_second": N_("memory bandwidth"),
+    "host_copy_bytes_per_second": N_("host copy"),
+    "collectives_algbw_bytes_per_second": N_("collectives"),
+    "collectives_busbw_bytes_per_second": N_("collectives"),
+}
+
+
 @rule
 def implausible(case: Case) -> Iterator[Finding]:
-    """A rate no card of this model can reach: the model, the clock or the figure is not what it seems."""
-    for gpu in case.gpus:
-        model = case.identities[gpu].model
-        for metric in (_SUSTAINED, _BOOST, "memory_bandwidth_bytes_per_second"):
-            beyond = [reading for reading in case.view.all(metric, gpu) if case.implausible(gpu, reading)]
-            if not beyond or model is None:
-                continue
-            worst = max(beyond, key=figure)
-            flops = metric != "memory_bandwidth_bytes_per_second"
-            line = case.lines.rate_over_spec if flops else case.lines.bandwidth_over_spec
-            limit = case.ceiling(gpu, worst) or 0.0
-            yield case.finding(
-                "figure-implausible",
-                "unproven",
-                "review",
-                gpu,
-                "contradiction",
-                line.source,
-                {
-                    "measured": figure(worst) / limit,
-                    "value": figure(worst),
-                    "limit": limit,
-                    "what": N_("matmul") if flops else N_("memory bandwidth"),
-                    "model": model.name,
-                },
-                (*beyond[:4], case.view.one("gpu_identity_name", gpu)),
-            )
+    """A rate no card of this model can reach, or none at all: the model, the clock or the figure is not what it seems.
+
+    Of one subject the figure that is farthest off stands for all; the others are its evidence.
+    """
+    absurd: dict[str, list[Impossible]] = {}
+    for one in case.impossible:
+        absurd.setdefault(one.reading.subject, []).append(one)
+    for subject, found in absurd.items():
+        worst = max(found, key=lambda one: figure(one.reading) / (one.limit or 1.0))
+        value, beyond = figure(worst.reading), worst.limit is not None and figure(worst.reading) > worst.limit
+        line = case.lines.bandwidth_over_spec if "memory" in worst.reading.metric else case.lines.rate_over_spec
+        links = worst.reading.metric.startswith(("host_copy", "collectives"))
+        yield case.finding(
+            "figure-implausible",
+            "unproven",
+            "review",
+            subject,
+            "contradiction",
+            line.source if beyond and not links else LINKS if beyond else "a rate that was measured is above zero",
+            {
+                "measured": value / worst.limit if worst.limit else None,
+                "value": value,
+                "limit": worst.limit,
+                "what": _WHAT[worst.reading.metric],
+                "model": worst.model,
+                "variant": None if beyond and worst.model else "beyond-links" if beyond else "no-rate",
+            },
+            (*(one.reading for one in found[:4]), case.view.one("gpu_identity_name", subject)),
+        )
 
 
 @rule
@@ -190,6 +204,20 @@ TEXTS = {
         N_("at most 100 %"),
         N_("The model, the clock or the figure is not what it seems; the figure is left out of ranking and averages."),
         N_("{gpu} shows figures no {model} can reach. Please explain which card this is."),
+        {
+            "no-rate": Text(
+                N_("A figure that is no rate"),
+                N_("{what}: zero, below zero or no number"),
+                N_("a rate above zero"),
+                N_("Nothing was measured, or the record was changed; the figure is left out of ranking and averages."),
+            ),
+            "beyond-links": Text(
+                N_("A figure above what any link can do"),
+                N_("{what}: {measured:%} of the most a GPU's links can carry"),
+                N_("at most 100 %"),
+                N_("The clock or the figure is not what it seems; the figure is left out of ranking and averages."),
+            ),
+        },
     ),
     "per-clock-impossible": Text(
         N_("More work per clock than the architecture has"),

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from auditor.catalog import names
-from auditor.catalog.identify import MEASURED, Contradiction, bare_name
+from auditor.catalog.identify import MEASURED, NAMELESS, Contradiction, bare_name
 from auditor.finding import Finding, Severity
 from auditor.judge.case import Case
 from auditor.judge.figures import figure
 from auditor.judge.fleet import Digest, Fleet
 from auditor.judge.rule import fleet_rule, rule
 from auditor.judge.rules.links import split
+from auditor.judge.signs import SLICE_LIBRARY
 from auditor.judge.texts import N_, Text
-from auditor.judge.view import told_by
+from auditor.judge.view import says_something, told_by
 from auditor.records import Reading
 
 EVIDENCE = "NVML, CUDA, /proc/driver/nvidia and sysfs, held against each other and the catalogue"
@@ -44,7 +45,7 @@ def sources_disagree(case: Case) -> Iterator[Finding]:
         for metric, word in _SAME.items():
             if sliced and metric in _HIDDEN_BY_SLICES:
                 continue
-            readings = [r for r in case.view.all(metric, gpu) if isinstance(r.value, str)]
+            readings = [r for r in case.view.all(metric, gpu) if isinstance(r.value, str) and _tells(metric, r.value)]
             if len({_spelled(metric, str(r.value)) for r in readings}) > 1:
                 apart.append((word, readings))
         memory = [r for r in case.view.all("gpu_identity_memory_bytes", gpu) if figure(r) > 0]
@@ -67,6 +68,11 @@ def sources_disagree(case: Case) -> Iterator[Finding]:
             )
 
 
+def _tells(metric: str, value: str) -> bool:
+    """False for what a driver says where it has no value, or no name for a card that is younger than itself."""
+    return says_something(value) and not (metric == "gpu_identity_name" and value.strip().upper() in NAMELESS)
+
+
 def _spelled(metric: str, value: str) -> str:
     """What two sources may write differently about one thing."""
     if metric == "gpu_identity_name":
@@ -79,7 +85,7 @@ def false_name(case: Case) -> Iterator[Finding]:
     """The name does not fit what PCI id, SM count, L2 and memory bus say: a patched name, or a card sold as another."""
     for gpu, identity in case.identities.items():
         ids = list(case.view.all("gpu_identity_pci_device", gpu))
-        named = list(case.view.all("gpu_identity_name", gpu))
+        named = [r for r in case.view.all("gpu_identity_name", gpu) if _tells(r.metric, str(r.value))]
         cmp = [r for r in ids if str(r.value).lower() in CMP]
         if cmp and named and "CMP" not in str(named[0].value).upper():
             yield _false(case, "cmp-as-a100", gpu, "CMP", (*cmp, *named))
@@ -196,13 +202,10 @@ def measured_contradicts(case: Case) -> Iterator[Finding]:
 def unknown(case: Case) -> Iterator[Finding]:
     """A GPU the catalogue cannot name is measured and compared with its like, and that is said plainly."""
     for gpu, identity in case.identities.items():
-        if identity.model is not None:
-            continue
         named = list(case.view.all("gpu_identity_name", gpu))
         ids = list(case.view.all("gpu_identity_pci_device", gpu))
-        if not named and not ids:
-            continue
-        if identity.nameless:
+        unnamed = [r for r in named if str(r.value).strip().upper() in NAMELESS]
+        if unnamed:
             yield case.finding(
                 "driver-too-old",
                 "degraded",
@@ -211,8 +214,10 @@ def unknown(case: Case) -> Iterator[Finding]:
                 "evidence",
                 "the driver's own name table",
                 {"version": case.view.text("server_facts_driver_version")},
-                (*named, *ids),
+                (*unnamed, *ids),
             )
+        if identity.model is not None or (not named and not ids):
+            continue
         suspicious = bool(case.ordered) or any(n >= 8 for n in case.mesh.bonded.values())
         yield case.finding(
             "unknown-name" if suspicious and not identity.nameless else "unknown-model",
@@ -237,6 +242,18 @@ def fake_tools(case: Case) -> Iterator[Finding]:
     preload = case.view.one("server_facts_preload")
     library = case.view.one("server_facts_nvml_library")
     caught = preload is not None and any(w in str(preload.value).lower() for w in ("nvml", "nvidia-ml", "libcuda"))
+    other = preload is not None and not caught and not SLICE_LIBRARY.search(str(preload.value))
+    if preload is not None and other and str(preload.value).strip() not in ("", "none"):
+        yield case.finding(
+            "preload",
+            "unproven",
+            "advice",
+            "server",
+            "evidence",
+            EVIDENCE,
+            {"preload": str(preload.value)},
+            (preload,),
+        )
     odd = library is not None and str(library.value).startswith(("/tmp/", "/home/", "/root/", "/var/tmp/", "/dev/shm/"))  # noqa: S108  # where a driver's library never lies
     if caught or odd:
         yield case.finding(
@@ -282,7 +299,7 @@ def within_a_server(case: Case) -> Iterator[Finding]:
     """One UUID on two GPUs, boards of different batches, a damaged InfoROM."""
     owners: dict[str, list[Reading]] = {}
     for reading in case.view.all("gpu_identity_uuid"):
-        if told_by(reading.source) == "driver" and isinstance(reading.value, str):
+        if told_by(reading.source) == "driver" and isinstance(reading.value, str) and says_something(reading.value):
             owners.setdefault(reading.value, []).append(reading)
     if not split(case):
         for value, rows in owners.items():
@@ -434,6 +451,13 @@ TEXTS = {
         N_("the driver's own library"),
         N_("Everything NVML says here may be made up."),
         N_("A library is preloaded over NVML or CUDA ({preload}). Please remove it and explain."),
+    ),
+    "preload": Text(
+        N_("A library is preloaded into every program"),
+        N_("preloaded: {preload}"),
+        N_("no preloaded library"),
+        N_("It runs inside each program and may change what it sees; allocators and profilers are harmless."),
+        N_("A library is preloaded on {server} ({preload}). Please say what it is for."),
     ),
     "canned-readings": Text(
         N_("Watts and temperature do not move under load"),

@@ -120,7 +120,8 @@ def software_slice(case: Case) -> Iterator[Finding]:
     """A library between program and driver hands out a part of the GPU."""
     if case.machine.level != signs.SLICE:
         return
-    found = case.view.one("server_facts_software_slice")
+    named = [sign.reading for sign in case.machine.signs if sign.word == "software slice"]
+    found = named[0] if named else None
     short = []
     for gpu in case.gpus:
         model, memory = case.identities[gpu].model, case.view.one("gpu_identity_memory_bytes", gpu)

@@ -194,6 +194,8 @@ def signs(view: ServerView, gpu: str) -> list[Sign]:
             if isinstance(reading.value, str) or is_number(reading.value):
                 out.append(Sign(what, reading.value, told_by(reading.source), reading))  # type: ignore[arg-type]
     for reading in view.all("memory_bandwidth_bytes_per_second", gpu, op="read"):
+        if is_number(reading.value) and not float(reading.value) > 0:  # type: ignore[arg-type]  # is_number said so
+            continue  # nothing was measured, which says nothing about the model
         out.append(Sign("bandwidth_measured", reading.value, "measured", reading))  # type: ignore[arg-type]
     for reading in view.all("matmul_flops_per_clock_per_sm", gpu, dtype="bf16"):
         out.append(Sign("per_clock_measured", reading.value, "measured", reading))  # type: ignore[arg-type]

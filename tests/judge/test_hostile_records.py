@@ -58,6 +58,15 @@ def test_a_rate_of_zero_is_no_rate(value: float) -> None:
     assert results["bad"].figures["slowest_ratio"] is None
 
 
+def test_a_bandwidth_of_zero_says_nothing_about_the_model() -> None:
+    """Zero is no measurement: the need is unmet and no other card is suspected."""
+    result = one(changed(A100, "memory_bandwidth_bytes_per_second", 0), METAL_A100)
+    assert result.verdict == "incomplete"
+    assert "memory_bandwidth of gpu0" in result.missing
+    assert found(result, "figure-implausible", "gpu0").severity == "review"
+    assert "figures-contradict-model" not in ids(result)
+
+
 def test_a_record_that_cannot_be_judged_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever breaks on one server's data is that server's reason; the others keep their verdicts."""
 

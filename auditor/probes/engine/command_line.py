@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import signal
 import sys
 import time
 from typing import List, Optional, Sequence, Tuple
@@ -16,7 +15,6 @@ from auditor.records import PROFILES
 from . import catalogue, guest, kernel_calls, progress
 from .audit import Audit, Wishes
 from .catalogue import Probe
-from .switchboard import STOPPING
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _MISUSE, _NO_RECORD = 2, 3
@@ -61,7 +59,6 @@ def _audit(options: argparse.Namespace, wishes: Wishes, began: float) -> int:
     code = _NO_RECORD
     scratch = None
     try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # from here on there is something to clear away
         scratch = guest.Scratch()
         told.write(now_or_never=True)
         data = Audit(wishes, scratch, told, began).run()

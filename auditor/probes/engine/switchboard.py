@@ -19,8 +19,6 @@ from .stage import Stage
 LISTING_SECONDS = 60.0
 CUDA_SECONDS = 45.0
 
-STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
 
 class Switchboard:
     """The processes, by what they are for: lookout, seats, stage, and CUDA's door."""
@@ -45,9 +43,8 @@ class Switchboard:
 
     def listen_to_signals(self) -> None:
         """From now on a signal asks the audit to end, with a record."""
-        for number in STOPPING:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._asked_to_stop)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # one that came while the folder was made is heard now
 
     def _asked_to_stop(self, number: int, frame: Any) -> None:
         self.stopped = self.stopped or "stopped by %s" % signal.Signals(number).name

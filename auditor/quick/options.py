@@ -73,8 +73,9 @@ def wish(given: dict[str, Any]) -> Wish:
     for name in ("python", "remote_dir", "path"):
         if given[name] and not _PATH.fullmatch(given[name]):
             raise UserError(f"--{name.replace('_', '-')}: {given[name]!r} is no absolute path of plain letters.")
-    for name in ("only", "skip"):
-        wishes.check_probes([word for word in (given[name] or "").split(",") if word], f"--{name}")
+    if given["probe_file"] == PYZ:  # another file may hold other probes
+        for name in ("only", "skip"):
+            wishes.check_probes([word for word in (given[name] or "").split(",") if word], f"--{name}")
     options: list[str] = []
     for name in ("only", "skip", "path", "budget", "soak_seconds", "device"):
         if given[name] is not None:

@@ -25,9 +25,8 @@ def fleet_net() -> str:
 def audit_cost(fleet: Fleet, stub: Path, folder: Path, *words: str, **wishes: object) -> tuple[meter.Cost, float, Path]:
     """One audit of the whole fleet: its cost, its seconds, its run folder."""
     auditor = Auditor(fleet, stub, folder)
-    command = auditor.command(
-        *words, report=True, ansible_ssh_timeout=20, ansible_ssh_retries=3, audit_poll=5, **wishes
-    )
+    shipped = dict.fromkeys(("ansible_ssh_timeout", "ansible_ssh_retries", "audit_poll", "audit_silence"))
+    command = auditor.command(*words, report=True, **{**shipped, **wishes})
     begin = time.monotonic()
     cost = meter.measured(command, cwd=ROOT, env=environment(), timeout=1800)
     seconds = time.monotonic() - begin

@@ -82,6 +82,12 @@ def test_without_torch_the_one_command_that_brings_it(machine: Machine, stub: Pa
     assert re.search(rf"ssh -F {machine.config} {machine.name} '.*pip.* install .*torch==", said)
 
 
+def test_a_probe_that_does_not_exist_costs_no_connection() -> None:
+    """Our own probe file's names are known here, so a slip is said at once."""
+    result = CliRunner().invoke(quick.command, ["host", "--only", "matmull"])
+    assert isinstance(result.exception, UserError) and "Did you mean matmul?" in str(result.exception)
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -91,7 +97,7 @@ def test_without_torch_the_one_command_that_brings_it(machine: Machine, stub: Pa
         (("host", "-i", "/no/such/key"), "no such key file"),
         (("host", "-F", "/no/such/config"), "no such ssh configuration"),
         (("host", "-J", "a;b"), "no server name"),
-        (("host", "--order", "nonsense"), "the order cannot be read"),
+        (("host", "--order", "nonsense"), "is no order"),
         (("host", "--python", "python3; reboot"), "no absolute path"),
         (("host", "--remote-dir", "tmp"), "no absolute path"),
         (("host", "--probe-file", "/no/such.pyz"), "Build it with `make pyz`"),

@@ -152,7 +152,7 @@ def _impossible(
             own = identities.get(reading.subject)
             model = own.model if own else common
             limit = expectations.ceiling(model, reading, over_spec, over_bandwidth)
-            value = float(reading.value)  # type: ignore[arg-type]  # is_number has just said so
+            value = float(reading.value)  # is_number has just said so
             if not 0 < value <= (math.inf if limit is None else limit) or math.isinf(value):
                 yield Impossible(reading, limit, model.name if model else None)
 
@@ -192,13 +192,13 @@ def signs(view: ServerView, gpu: str) -> list[Sign]:
     for metric, what in _SIGNS.items():
         for reading in view.all(metric, gpu):
             if isinstance(reading.value, str) or is_number(reading.value):
-                out.append(Sign(what, reading.value, told_by(reading.source), reading))  # type: ignore[arg-type]
+                out.append(Sign(what, reading.value, told_by(reading.source), reading))
     for reading in view.all("memory_bandwidth_bytes_per_second", gpu, op="read"):
-        if is_number(reading.value) and not float(reading.value) > 0:  # type: ignore[arg-type]  # is_number said so
-            continue  # nothing was measured, which says nothing about the model
-        out.append(Sign("bandwidth_measured", reading.value, "measured", reading))  # type: ignore[arg-type]
+        if is_number(reading.value) and reading.value > 0:  # zero was not measured, which says nothing about the model
+            out.append(Sign("bandwidth_measured", reading.value, "measured", reading))
     for reading in view.all("matmul_flops_per_clock_per_sm", gpu, dtype="bf16"):
-        out.append(Sign("per_clock_measured", reading.value, "measured", reading))  # type: ignore[arg-type]
+        if is_number(reading.value):
+            out.append(Sign("per_clock_measured", reading.value, "measured", reading))
     share = _fp64_share(view, gpu)
     if share is not None:
         out.append(share)
@@ -212,7 +212,7 @@ def _fp64_share(view: ServerView, gpu: str) -> Sign | None:
     fp32 = view.number("matmul_sustained_flops_per_second", gpu, dtype="fp32")
     if fp64 is None or not is_number(fp64.value) or not fp32:
         return None
-    return Sign("fp64_share_measured", float(fp64.value) / fp32, "measured", fp64)  # type: ignore[arg-type]
+    return Sign("fp64_share_measured", float(fp64.value) / fp32, "measured", fp64)
 
 
 def median(values: Iterable[float]) -> float:

@@ -186,4 +186,4 @@ def _distance(reading: Reading) -> tuple[float, bool, float]:
 
 def figure(reading: Reading) -> float:
     """A reading's value as a figure; only for readings that are known to be one."""
-    return float(reading.value) if is_number(reading.value) else float("nan")  # type: ignore[arg-type]
+    return float(reading.value) if is_number(reading.value) else float("nan")

@@ -66,7 +66,7 @@ def counted(case: Case) -> dict[str, float]:
 
 def _measured(reading: Reading) -> bool:
     """A figure above zero. One above what the model can do was measured all the same: its finding says so."""
-    return is_number(reading.value) and 0 < float(reading.value) < math.inf  # type: ignore[arg-type]
+    return is_number(reading.value) and 0 < float(reading.value) < math.inf
 
 
 def _any_measured(case: Case, metric: str, subject: str, **conditions: str) -> bool:

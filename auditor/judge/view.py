@@ -7,6 +7,7 @@ compares figures that were taken another way. None is never a value: it is absen
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeGuard
 
 from auditor.finding import Evidence
 from auditor.records import Condition, ProbeRow, Reading, Record, Subject, Value, family
@@ -108,7 +109,7 @@ class ServerView:
         """The figure of the first reading that fits and is a number."""
         for reading in self._of(metric, subject):
             if _meets(reading, conditions) and is_number(reading.value):
-                return float(reading.value)  # type: ignore[arg-type]  # is_number has just said so
+                return float(reading.value)
         return None
 
     def text(self, metric: str, subject: str = "server", **conditions: Condition) -> str | None:
@@ -187,6 +188,6 @@ def says_something(value: Value) -> bool:
     return bare not in NO_VALUE and _DEPRECATED not in bare
 
 
-def is_number(value: Value) -> bool:
+def is_number(value: Value) -> TypeGuard[int | float]:
     """True for a figure; a bool is none."""
     return type(value) is float or type(value) is int

@@ -16,13 +16,13 @@ from typing import TypeVar
 
 import msgspec
 
-from auditor import no_module
 from auditor.quick import courier, outcome
 from auditor.quick.events import Post, Progress, Step
 from auditor.quick.frames import Frame, Frames
 from auditor.quick.link import Ended, Link, Lost, Spoiled, Stream
 from auditor.quick.outcome import Audit, End, Gone, Obstacle
 from auditor.showing import show
+from auditor.transport import no_module
 
 _PREFLIGHT = Path(__file__).parents[2] / "plugins" / "files" / "preflight.sh"
 HELLO_SECONDS = 20.0

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
-from auditor import catalog, records, wishes
+from auditor import catalog, records
 from auditor import order as orders
 from auditor.errors import UserError
 from auditor.judge import policy
@@ -21,6 +21,7 @@ from auditor.quick.live import LiveScreen
 from auditor.quick.plain import PlainScreen
 from auditor.quick.run import Screen, Wish
 from auditor.quick.several import SeveralScreen
+from auditor.transport import wishes
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from typing import Protocol
 import click
 import msgspec
 
-from auditor import collect, reading
+from auditor import reading
 from auditor.errors import UserError
 from auditor.order import Order
 from auditor.quick.events import Closed, Event, Post
@@ -26,6 +26,7 @@ from auditor.quick.link import Link
 from auditor.quick.login import Ask
 from auditor.quick.outcome import Job, Outcome
 from auditor.quick.session import Session
+from auditor.transport import collect
 
 _GIVE_UP_SECONDS = 14.0
 _GIVE_UP_UNBEGUN_SECONDS = 1.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from auditor.board import Board, Phase
 from auditor.quick import figures
 from auditor.quick.events import Closed, Event, Figure, Probed, Step
 from auditor.records import Reading
+from auditor.transport.board import Board, Phase
 
 
 class SeveralScreen:

@@ -18,8 +18,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 try:
-    from auditor import collect, wishes
     from auditor.errors import UserError
+    from auditor.transport import collect, wishes
 except ImportError as error:
     raise AnsibleActionFail(
         f"this Python ({sys.executable}) lacks the auditor ({error}). Run `make setup` once and start "

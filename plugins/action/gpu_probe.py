@@ -14,11 +14,12 @@ from pathlib import Path
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
 
-from auditor import answers, collect, reading, ssh_trouble, warmth, wishes
-from auditor.answers import Answer, Spoiled
-from auditor.asking import Asking
+from auditor import reading
 from auditor.errors import UserError
 from auditor.showing import show
+from auditor.transport import answers, collect, ssh_trouble, warmth, wishes
+from auditor.transport.answers import Answer, Spoiled
+from auditor.transport.asking import Asking
 
 ROOT = Path(__file__).parents[2]
 PROBE = ROOT / "build" / "auditor-probe.pyz"

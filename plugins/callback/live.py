@@ -10,8 +10,8 @@ from ansible.plugins.callback import CallbackBase
 from rich.console import Console
 from rich.text import Text
 
-from auditor.board import Board
 from auditor.showing import show
+from auditor.transport.board import Board
 
 DOCUMENTATION = r"""
 name: live

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from auditor import answers
-from auditor.answers import Answer, Spoiled
+from auditor.transport import answers
+from auditor.transport.answers import Answer, Spoiled
 
 
 def test_unknown_fields_are_dropped() -> None:

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from auditor.board import Board
+from auditor.transport.board import Board
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from auditor import collect, runs
-from auditor.collect import Wanted
+from auditor import runs
 from auditor.errors import UserError
+from auditor.transport import collect
+from auditor.transport.collect import Wanted
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from auditor import no_module
+from auditor.transport import no_module
 
 _OK = "place\tok\t/tmp\n"
 _PYTHON = "python\t3.11\t/usr/bin/python3\n"

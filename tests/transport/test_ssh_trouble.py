@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from auditor import ssh_trouble
-from auditor.ssh_trouble import HostKey
+from auditor.transport import ssh_trouble
+from auditor.transport.ssh_trouble import HostKey
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from auditor.catalog.model import Model
 from auditor.finding import Finding
 from auditor.judge import expectations
-from auditor.judge.case import Case, Impossible, median
-from auditor.judge.expectations import Expectation
+from auditor.judge.case import Case, Impossible
 from auditor.judge.figures import at_8192, figure
 from auditor.judge.rule import rule
 from auditor.judge.texts import N_, Text
-from auditor.records import Reading
+from auditor.judge.uniform import Kind, below_published
 
 _SUSTAINED = "matmul_sustained_flops_per_second"
 _BOOST = "matmul_boost_flops_per_second"
@@ -30,37 +29,12 @@ def matmul_low(case: Case) -> Iterator[Finding]:
     """The middle GPU's sustained rate lies below the lowest published for this model, its own spread included."""
     if case.model is None:
         return
-    worst: tuple[float, str, list[Reading], Expectation] | None = None
+    kinds: list[Kind] = []
     for dtype in _DTYPES:
-        found = {gpu: at_8192(case.view, _SUSTAINED, gpu, dtype) for gpu in case.gpus}
-        readings = [r for r in found.values() if r is not None]
-        expected = expectations.matmul(case.catalog, case.model, dtype) if readings else None
-        if expected is None:
-            continue
-        ratio = median(figure(r) * (1 + 2 * (r.spread or 0.0)) for r in readings) / expected.value
-        if ratio < 1 - case.lines.achievable_margin.value and (worst is None or ratio < worst[0]):
-            worst = (ratio, dtype, readings, expected)
-    if worst is None:
-        return
-    ratio, dtype, readings, expected = worst
-    measured = median(figure(r) for r in readings)
-    yield case.finding(
-        "matmul-low",
-        "underperforming",
-        "review",
-        "server",
-        expected.basis,
-        expected.source,
-        {
-            "measured": measured,
-            "expected": expected.value,
-            "ratio": measured / expected.value,
-            "dtype": dtype,
-            "gpus": len(readings),
-            "model": case.model.name,
-        },
-        readings,
-    )
+        found = [at_8192(case.view, _SUSTAINED, gpu, dtype) for gpu in case.gpus]
+        readings = [reading for reading in found if reading is not None]
+        kinds.append((dtype, readings, expectations.matmul(case.catalog, case.model, dtype)))
+    yield from below_published(case, "matmul-low", "dtype", kinds)
 
 
 _WHAT = {

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from auditor.finding import Finding
 from auditor.judge import expectations
-from auditor.judge.case import Case, median
-from auditor.judge.expectations import Expectation
+from auditor.judge.case import Case
 from auditor.judge.figures import figure
 from auditor.judge.rule import rule
 from auditor.judge.texts import N_, Text
+from auditor.judge.uniform import Kind, below_published
 from auditor.records import Reading
 
 _RATE = "memory_bandwidth_bytes_per_second"
@@ -22,36 +22,11 @@ def bandwidth_low(case: Case) -> Iterator[Finding]:
     """The middle GPU's memory bandwidth lies below the lowest published for its model."""
     if case.model is None:
         return
-    worst: tuple[float, str, list[Reading], Expectation] | None = None
+    kinds: list[Kind] = []
     for op in ("read", "write", "copy", "triad"):
-        readings = [r for r in case.per_gpu(_RATE, op=op).values() if _large(r)]
-        expected = expectations.memory(case.catalog, case.model, op) if readings else None
-        if expected is None:
-            continue
-        ratio = median(figure(r) * (1 + 2 * (r.spread or 0.0)) for r in readings) / expected.value
-        if ratio < 1 - case.lines.achievable_margin.value and (worst is None or ratio < worst[0]):
-            worst = (ratio, op, readings, expected)
-    if worst is None:
-        return
-    _, op, readings, expected = worst
-    measured = median(figure(r) for r in readings)
-    yield case.finding(
-        "memory-bandwidth-low",
-        "underperforming",
-        "review",
-        "server",
-        expected.basis,
-        expected.source,
-        {
-            "measured": measured,
-            "expected": expected.value,
-            "ratio": measured / expected.value,
-            "op": op,
-            "gpus": len(readings),
-            "model": case.model.name,
-        },
-        readings,
-    )
+        readings = [reading for reading in case.per_gpu(_RATE, op=op).values() if _large(reading)]
+        kinds.append((op, readings, expectations.memory(case.catalog, case.model, op)))
+    yield from below_published(case, "memory-bandwidth-low", "op", kinds)
 
 
 def _large(reading: Reading) -> bool:

@@ -12,9 +12,10 @@ import importlib
 import msgspec
 from ansible.plugins.loader import filter_loader, test_loader
 
-from auditor import answers, reading, wishes
-from auditor.collect import Controller
+from auditor import reading
 from auditor.runs import RunInfo, State
+from auditor.transport import answers, wishes
+from auditor.transport.collect import Controller
 
 _RUN = b'{"run": "", "inventory": "", "profile": "", "version": "", "started": ""}'
 

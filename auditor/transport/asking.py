@@ -1,7 +1,7 @@
 """Runs the module gpu_probe on one server and lets through only what it may say.
 
 A server is a stranger: its answer is cut at a size, only the module's own line reaches Ansible's parser, only known
-fields come out (`auditor.answers`). Where no module can start, a shell is asked why.
+fields come out (`auditor.transport.answers`). Where no module can start, a shell is asked why.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
-from auditor import answers, no_module, ssh_trouble
-from auditor.answers import Answer, Spoiled
 from auditor.showing import show
+from auditor.transport import answers, no_module, ssh_trouble
+from auditor.transport.answers import Answer, Spoiled
 
-_PREFLIGHT = Path(__file__).parents[1] / "plugins" / "files" / "preflight.sh"
+_PREFLIGHT = Path(__file__).parents[2] / "plugins" / "files" / "preflight.sh"
 _SPARE_BYTES = 160 << 20  # what a worker may grow by: room for the largest record four times over, not for a flood
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from auditor import wishes
 from auditor.errors import UserError
-from auditor.wishes import Wishes
+from auditor.transport import wishes
+from auditor.transport.wishes import Wishes
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(

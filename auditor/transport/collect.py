@@ -25,7 +25,7 @@ from auditor.showing import show
 
 Detail = str | int | float | bool | None
 RUN_ID = re.compile(r"\d{8}T\d{6}Z")
-_POLICY = Path(__file__).parent / "judge" / "policy.yaml"
+_POLICY = Path(__file__).parents[1] / "judge" / "policy.yaml"
 
 
 class Wanted(NamedTuple):

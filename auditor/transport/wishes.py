@@ -12,7 +12,7 @@ import msgspec
 from auditor.errors import UserError
 
 State = Literal["missing", "never", "manage"]
-_PROBES = Path(__file__).with_name("probes")
+_PROBES = Path(__file__).parents[1] / "probes"
 _OURS = ("opened", "collected", "started", "unready")  # what the playbooks themselves register
 _LIMITS = {"quick": 900.0, "standard": 2700.0, "soak": 3600.0}  # seconds; a soak's own length comes on top
 

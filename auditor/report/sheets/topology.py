@@ -12,7 +12,7 @@ ORDER = 80
 TITLE = N_("Topology")
 EMPTY = N_("no server showed two GPUs, or their paths were not read")
 NOTE = N_(
-    "NV# = that many NVLinks · PIX, PXB = one PCIe switch · PHB, NODE = through the host · SYS = across CPU sockets"
+    "NV# = NVLinks · PIX, PXB = PCIe switch · PHB, NODE = through the host · SYS = across sockets"
 )
 BELOW = N_("Below the path: measured bandwidth of the pair in GB/s.")
 MOST_SERVERS = 200

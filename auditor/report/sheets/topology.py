@@ -11,9 +11,7 @@ from auditor.report.workbook import Book, Column, Page, Put
 ORDER = 80
 TITLE = N_("Topology")
 EMPTY = N_("no server showed two GPUs, or their paths were not read")
-NOTE = N_(
-    "NV# = NVLinks · PIX, PXB = PCIe switch · PHB, NODE = through the host · SYS = across sockets"
-)
+NOTE = N_("NV# = NVLinks · PIX, PXB = PCIe switch · PHB, NODE = through the host · SYS = across sockets")
 BELOW = N_("Below the path: measured bandwidth of the pair in GB/s.")
 MOST_SERVERS = 200
 COLUMNS = (Column("", "text", (11, 11)), *(Column("", "centre", (9, 9)) for _ in range(MOST_GPUS)))

@@ -11,6 +11,7 @@ import itertools
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from auditor import catalog
 from auditor.catalog.model import MIB, Model
@@ -48,9 +49,13 @@ def reading(
     n: int | None = None, **conditions: Condition,
 ) -> Reading:  # fmt: skip
     """One reading; `from_` is written `from`, and the probe is read off the metric's name."""
-    probe = next((p for p in _METRIC_PROBES if metric.startswith(f"{p}_")), metric.split("_")[0])
     conditions = {name.rstrip("_"): condition for name, condition in conditions.items()}
-    return Reading(probe, metric, subject, value, source, conditions, spread, n)
+    return Reading(_probe(metric), metric, subject, value, source, conditions, spread, n)
+
+
+@cache
+def _probe(metric: str) -> str:
+    return next((p for p in _METRIC_PROBES if metric.startswith(f"{p}_")), metric.split("_")[0])
 
 
 def record(
@@ -141,7 +146,7 @@ _SUSTAINED = {"bf16": 0.670, "fp16": 0.645, "tf32": 0.675, "fp32": 0.77, "fp8": 
 _A100 = {"bf16": 0.85, "fp16": 0.83, "tf32": 0.82, "fp32": 0.97, "fp64": 0.93}
 _MEMORY = {"read": 0.935, "write": 0.96, "copy": 0.89, "triad": 0.91}
 _A100_MEMORY = {"read": 0.875, "write": 0.92, "copy": 0.84, "triad": 0.862}
-_COPY = {3: 12.3e9, 4: 26.0e9, 5: 55.3e9}
+_COPY = {3: 12.3e9, 4: 26.0e9, 5: 55.3e9, 6: 57.7e9}
 _BUSBW = {  # 400 MB float32: published rows of the catalogue
     "A100 SXM4 80GB": 219e9, "A100 SXM4 40GB": 222e9, "H100 SXM5 80GB": 433e9, "H200 SXM5 141GB": 443e9,
     "B200 SXM6 180GB": 671e9, "H20 96GB": 349e9, "H800 SXM5 80GB": 205e9, "A800 SXM4 80GB": 150e9,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
 import msgspec
@@ -14,23 +13,15 @@ from auditor.catalog import Catalog, identify
 from auditor.catalog.identify import Identity, Sign
 from auditor.catalog.model import Model
 from auditor.finding import Basis, Category, Evidence, Finding, Severity
-from auditor.judge import expectations
 from auditor.judge.mesh import Mesh
 from auditor.judge.mesh import read as read_mesh
+from auditor.judge.plausible import Impossible, impossible
 from auditor.judge.policy import Lines, Policy
 from auditor.judge.signs import Machine, machine
 from auditor.judge.view import ServerView, is_number, says_something, told_by
 from auditor.order import Order
 from auditor.records import Reading, Value
 from auditor.runs import State
-
-
-class Impossible(msgspec.Struct, frozen=True):
-    """A rate nobody can have measured: zero, below, or above the `limit` of what `model` can do."""
-
-    reading: Reading
-    limit: float | None
-    model: str | None
 
 
 class Case(msgspec.Struct, frozen=True, dict=True):
@@ -135,26 +126,10 @@ def build(server: str, view: ServerView, order: Order | None, catalog: Catalog, 
     model = catalog.get(common.most_common(1)[0][0]) if common else None
     lines = policy.lines
     kind = machine(view, lines.sign_strong.value, lines.sign_total.value)
-    absurd = tuple(_impossible(view, identities, model, policy))
+    absurd = tuple(impossible(view, identities, model, lines))
     view.put_aside(one.reading for one in absurd)
     ordered = ordered_models(order, catalog)
     return Case(server, view, order, ordered, identities, model, catalog, policy, kind, impossible=absurd)
-
-
-def _impossible(
-    view: ServerView, identities: Mapping[str, Identity], common: Model | None, policy: Policy
-) -> Iterator[Impossible]:
-    over_spec, over_bandwidth = policy.lines.rate_over_spec.value, policy.lines.bandwidth_over_spec.value
-    for metric in expectations.RATES:
-        for reading in view.all(metric):
-            if not is_number(reading.value):
-                continue
-            own = identities.get(reading.subject)
-            model = own.model if own else common
-            limit = expectations.ceiling(model, reading, over_spec, over_bandwidth)
-            value = float(reading.value)  # is_number has just said so
-            if not 0 < value <= (math.inf if limit is None else limit) or math.isinf(value):
-                yield Impossible(reading, limit, model.name if model else None)
 
 
 def ordered_models(order: Order | None, catalog: Catalog) -> tuple[Model, ...]:

@@ -58,6 +58,8 @@ class Lines(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     per_clock_over_formula: Line
     rate_over_spec: Line
     bandwidth_over_spec: Line
+    watts_over_limit: Line
+    clock_over_model: Line
     achievable_margin: Line
     collective_margin: Line
     host_copy_margin: Line

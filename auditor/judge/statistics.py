@@ -7,6 +7,7 @@ absolute deviation, scaled to a normal deviation and corrected for small samples
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -38,13 +39,21 @@ def peers(values: Sequence[float]) -> Peers:
     return Peers(statistics.median(values), scatter, len(values))
 
 
+MOST_SPREAD = 0.05
+"""From here on the probes measure again (docs/method.md); a wider spread is a fault of its own and excuses nothing."""
+
+
+def allowance(spread: float | None, n: int | None = None) -> float:
+    """What a reading's own spread is given before it is called short: two standard errors, at most two of 5 %."""
+    return 2.0 * min(max(spread or 0.0, 0.0), MOST_SPREAD) / math.sqrt(max(n or 1, 1))
+
+
 def shortfall(value: float, spread: float | None, n: int | None, others: Peers) -> float:
     """How far a value surely lies below the others' median, as a ratio; the reading's own spread counts for it.
 
     A negative result is a value above the median.
     """
-    allowance = 2.0 * (spread or 0.0) / (max(n or 1, 1) ** 0.5)
-    return 1.0 - value * (1.0 + allowance) / others.median if others.median > 0 else 0.0
+    return 1.0 - value * (1.0 + allowance(spread, n)) / others.median if others.median > 0 else 0.0
 
 
 def beyond_scatter(value: float, others: Peers, deviations: float, floor: float = 0.0) -> bool:

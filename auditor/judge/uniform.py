@@ -8,6 +8,7 @@ from auditor.finding import Finding
 from auditor.judge.case import Case, median
 from auditor.judge.expectations import Expectation
 from auditor.judge.figures import figure
+from auditor.judge.statistics import allowance
 from auditor.records import Reading
 
 Kind = tuple[str, list[Reading], Expectation | None]
@@ -22,7 +23,7 @@ def below_published(case: Case, id: str, word: str, kinds: Iterable[Kind]) -> It
     for name, readings, expected in kinds:
         if not readings or expected is None:
             continue
-        ratio = median(figure(r) * (1 + 2 * (r.spread or 0.0)) for r in readings) / expected.value
+        ratio = median(figure(r) * (1 + allowance(r.spread)) for r in readings) / expected.value
         if ratio < 1 - case.lines.achievable_margin.value and (worst is None or ratio < worst[0]):
             worst = (ratio, name, readings, expected)
     if worst is None or case.model is None:

@@ -130,6 +130,11 @@ class ServerView:
         by_subject = self._index.get(metric)
         return () if by_subject is None else by_subject.get(subject, ())
 
+    def by_metric(self) -> Iterator[tuple[str, list[Reading]]]:
+        """Every metric with all its readings that have a value."""
+        for metric, by_subject in self._index.items():
+            yield metric, [reading for readings in by_subject.values() for reading in readings]
+
     def has(self, metric: str) -> bool:
         """True when any subject has a value for the metric."""
         return metric in self._index

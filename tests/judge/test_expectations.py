@@ -123,14 +123,19 @@ def test_the_level_at_a_published_size_is_that_row() -> None:
 
 
 def test_host_copy_levels() -> None:
-    """By generation, fewer lanes carry their share; without rows for a generation there is none."""
+    """By generation, fewer lanes carry their share; a generation nobody published stands as the one before."""
     full = expectations.host_copy(CATALOG, 5, 16, "h2d")
     half = expectations.host_copy(CATALOG, 5, 8, "h2d")
     assert full is not None
     assert half is not None
     assert half.value == full.value / 2
     assert full.value == 51e9
-    assert expectations.host_copy(CATALOG, 3, 16, "h2d") is None
+    old = expectations.host_copy(CATALOG, 3, 16, "h2d")
+    assert old is not None
+    assert old.value == 9.6e9
+    assert "cuda-demo" in old.source
+    assert expectations.host_copy(CATALOG, 6, 16, "h2d") == full
+    assert expectations.host_copy(CATALOG, 2, 16, "h2d") is None
 
 
 def test_levels_are_kept_per_catalogue() -> None:

@@ -98,11 +98,15 @@ def test_memory_of_small_buffers_is_not_judged() -> None:
 
 
 def test_host_copies_of_all_gpus_are_one_finding() -> None:
-    """Both GPUs slow: the server; gen 3 has no published rate and is not judged."""
+    """Both GPUs slow: the server; gen 3 has its own line, and a gen 6 card in a gen 5 host is whole."""
     record = on("host_copy_bytes_per_second", times(0.6))(H200)
     assert found(one(record), "host-copy-low").subject == "server"
     old = builders.healthy("T4", gpus=1)
-    assert "host-copy-low" not in ids(one(on("host_copy_bytes_per_second", times(0.1))(old)))
+    assert "host-copy-low" not in ids(one(on("host_copy_bytes_per_second", times(0.8))(old)))
+    finding = found(one(on("host_copy_bytes_per_second", times(0.5))(old)), "host-copy-low")
+    assert (finding.subject, finding.severity, finding.parameters["expected"]) == ("gpu0", "review", 11.1e9)
+    newest = on("host_copy_pcie_generation", 5)(builders.healthy("B300 SXM6 288GB", gpus=1))
+    assert not ids(one(newest)) & {"host-copy-low", "pcie-gen-low"}
 
 
 def test_copies_beside_others_are_not_held_against_the_link() -> None:

@@ -11,6 +11,7 @@ from auditor.judge.expectations import Context, Expectation
 from auditor.judge.figures import reference_allreduce
 from auditor.judge.rule import rule
 from auditor.judge.rules.links import expects_nvlink
+from auditor.judge.statistics import allowance
 from auditor.judge.texts import N_, Text
 from auditor.records import Reading
 
@@ -89,7 +90,7 @@ def collective_low(case: Case) -> Iterator[Finding]:
         expected = _expected(case, reading)
         if expected is None or not isinstance(reading.value, (int, float)):
             continue
-        measured = reading.value * (1 + 2 * (reading.spread or 0.0))
+        measured = reading.value * (1 + allowance(reading.spread))
         ratio = measured / expected.value
         if ratio < 1 - case.lines.collective_margin.value and (worst is None or ratio < worst[0]):
             worst = (ratio, reading, expected)
@@ -146,7 +147,7 @@ def peer_copy_low(case: Case) -> Iterator[Finding]:
         wire = case.model.nvlink_direction / case.model.nvlink_links * min(links, case.model.nvlink_links)
         for reading in case.view.all("peer_copy_bytes_per_second", pair, direction="one_way"):
             line = case.lines.peer_copy_share.value * wire
-            if isinstance(reading.value, (int, float)) and reading.value * (1 + 2 * (reading.spread or 0)) < line:
+            if isinstance(reading.value, (int, float)) and reading.value * (1 + allowance(reading.spread)) < line:
                 slow.append((pair, reading, line))
                 break
     whole = len(slow) > max(1, len(seen.bonded) // 2)

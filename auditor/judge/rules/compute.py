@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from auditor.catalog.model import Model
 from auditor.finding import Finding
 from auditor.judge import expectations
-from auditor.judge.case import Case, Impossible
+from auditor.judge.case import Case
 from auditor.judge.figures import at_8192, figure
+from auditor.judge.plausible import Impossible
 from auditor.judge.rule import rule
 from auditor.judge.texts import N_, Text
 from auditor.judge.uniform import Kind, below_published
@@ -20,7 +21,6 @@ from auditor.judge.uniform import Kind, below_published
 _SUSTAINED = "matmul_sustained_flops_per_second"
 _BOOST = "matmul_boost_flops_per_second"
 _PER_CLOCK = "matmul_flops_per_clock_per_sm"
-LINKS = "both directions of the widest link of the model together (auditor/catalog/gpus.yaml; PCIe 6.0 x16: 256 GB/s)"
 _DTYPES = ("bf16", "fp16", "tf32", "fp32", "fp8", "int8", "fp64")
 
 
@@ -40,17 +40,37 @@ def matmul_low(case: Case) -> Iterator[Finding]:
 _WHAT = {
     _SUSTAINED: N_("matmul"),
     _BOOST: N_("matmul"),
+    _PER_CLOCK: N_("work per clock"),
+    "matmul_counted_sm_clock_hertz": N_("clock under load"),
+    "matmul_watts": N_("power under load"),
     "thermal_flops_per_second": N_("matmul in the thermal window"),
+    "thermal_sm_clock_hertz": N_("clock under load"),
+    "thermal_watts": N_("power under load"),
+    "thermal_gpu_celsius": N_("temperature"),
+    "thermal_memory_celsius": N_("temperature"),
     "memory_bandwidth_bytes_per_second": N_("memory bandwidth"),
     "host_copy_bytes_per_second": N_("host copy"),
+    "peer_copy_bytes_per_second": N_("copy between GPUs"),
     "collectives_algbw_bytes_per_second": N_("collectives"),
     "collectives_busbw_bytes_per_second": N_("collectives"),
+    "gpu_identity_power_limit_watts": N_("power limit"),
+    "gpu_identity_sm_clock_hertz": N_("clock as the driver tells it"),
+    "gpu_identity_memory_clock_hertz": N_("clock as the driver tells it"),
+    "gpu_identity_utilization_ratio": N_("use of the GPU"),
+    "training_step_memory_use_ratio": N_("use of the memory"),
+    "training_step_nvlink_use_ratio": N_("use of NVLink"),
 }
+_CEILINGS = {
+    "links": "what the links of the model carry in the measured directions (gpus.yaml; PCI-SIG), and 15 %",
+    "driver": "the board's own highest power limit, as the driver tells it",
+    "unit": "a share is at most 1, a GPU above 130 degrees is off (docs/thresholds.md, figures that cannot be true)",
+}
+_VARIANTS = {"links": "beyond-its-links", "unit": "beyond-measure", "driver": "beyond-measure", "model": None}
 
 
 @rule
 def implausible(case: Case) -> Iterator[Finding]:
-    """A rate no card of this model can reach, or none at all: the model, the clock or the figure is not what it seems.
+    """A figure no card of this model can reach, or that is none: model, clock or figure is not what it seems.
 
     Of one subject the figure that is farthest off stands for all; the others are its evidence.
     """
@@ -58,27 +78,48 @@ def implausible(case: Case) -> Iterator[Finding]:
     for one in case.impossible:
         absurd.setdefault(one.reading.subject, []).append(one)
     for subject, found in absurd.items():
-        worst = max(found, key=lambda one: figure(one.reading) / (one.limit or 1.0))
-        value, beyond = figure(worst.reading), worst.limit is not None and figure(worst.reading) > worst.limit
-        line = case.lines.bandwidth_over_spec if "memory" in worst.reading.metric else case.lines.rate_over_spec
-        links = worst.reading.metric.startswith(("host_copy", "collectives"))
+        worst = max(found, key=_beyond)
+        metric, value = worst.reading.metric, figure(worst.reading)
         yield case.finding(
             "figure-implausible",
             "unproven",
             "review",
             subject,
             "contradiction",
-            line.source if beyond and not links else LINKS if beyond else "a rate that was measured is above zero",
+            _ceiling(case, worst),
             {
-                "measured": value / worst.limit if worst.limit else None,
+                "measured": _beyond(worst) or None,
                 "value": value,
                 "limit": worst.limit,
-                "what": _WHAT[worst.reading.metric],
+                "what": _WHAT.get(metric, metric),
                 "model": worst.model,
-                "variant": None if beyond and worst.model else "beyond-links" if beyond else "no-rate",
+                "variant": "no-rate" if worst.limit is None else _variant(worst),
             },
             (*(one.reading for one in found[:4]), case.view.one("gpu_identity_name", subject)),
         )
+
+
+def _beyond(one: Impossible) -> float:
+    """How many times the most it could be; 0 for a figure that fails at the lower end."""
+    return figure(one.reading) / one.limit if one.limit else 0.0
+
+
+def _variant(one: Impossible) -> str | None:
+    return _VARIANTS[one.why] if one.model or one.why != "links" else "beyond-links"
+
+
+def _ceiling(case: Case, one: Impossible) -> str:
+    """Where the ceiling comes from that the figure is above, or the floor it is below."""
+    if one.limit is None:
+        return "what was measured is above zero, and no count is below it"
+    if one.why != "model":
+        return _CEILINGS[one.why]
+    lines, metric = case.lines, one.reading.metric
+    if "_watts" in metric:
+        return lines.watts_over_limit.source
+    if "_clock_" in metric:
+        return lines.clock_over_model.source
+    return lines.bandwidth_over_spec.source if "memory" in metric else lines.rate_over_spec.source
 
 
 @rule
@@ -177,19 +218,33 @@ TEXTS = {
         N_("{what}: {measured:%} of the most a {model} can reach"),
         N_("at most 100 %"),
         N_("The model, the clock or the figure is not what it seems; the figure is left out of ranking and averages."),
-        N_("{gpu} shows figures no {model} can reach. Please explain which card this is."),
+        N_("{subject} shows figures no {model} can reach ({what}). Please explain which card this is."),
         {
             "no-rate": Text(
-                N_("A figure that is no rate"),
+                N_("A figure that is none"),
                 N_("{what}: zero, below zero or no number"),
-                N_("a rate above zero"),
+                N_("a figure above zero, a count of zero or more"),
                 N_("Nothing was measured, or the record was changed; the figure is left out of ranking and averages."),
+            ),
+            "beyond-its-links": Text(
+                N_("A figure above what the links can do"),
+                N_("{what}: {measured:%} of the most the links of a {model} can carry"),
+                N_("at most 100 %"),
+                N_("The clock or the figure is not what it seems; the figure is left out of ranking and averages."),
+                N_("{subject} shows rates that no link of a {model} can carry ({what}). Please explain them."),
             ),
             "beyond-links": Text(
                 N_("A figure above what any link can do"),
                 N_("{what}: {measured:%} of the most a GPU's links can carry"),
                 N_("at most 100 %"),
                 N_("The clock or the figure is not what it seems; the figure is left out of ranking and averages."),
+            ),
+            "beyond-measure": Text(
+                N_("A figure that cannot be true"),
+                N_("{what}: {measured:%} of the most it can be"),
+                N_("at most 100 %"),
+                N_("The sensor, the driver or the record is wrong; the figure is left out of ranking and averages."),
+                N_("{subject} reports a figure that cannot be true ({what}). Please check sensor and driver."),
             ),
         },
     ),

@@ -14,6 +14,7 @@ from auditor.judge.case import Case
 from auditor.judge.expectations import Expectation
 from auditor.judge.figures import figure
 from auditor.judge.rule import rule
+from auditor.judge.statistics import allowance
 from auditor.judge.texts import N_, Text
 from auditor.records import Reading
 
@@ -60,7 +61,7 @@ def _slowest(case: Case, gpu: str, model: Model) -> tuple[float, Reading, Expect
         if not readings or expected is None:
             continue
         best = max(readings, key=figure)
-        ratio = figure(best) * (1 + 2 * (best.spread or 0.0)) / expected.value
+        ratio = figure(best) * (1 + allowance(best.spread)) / expected.value
         if worst is None or ratio < worst[0]:
             worst = (ratio, best, expected)
     return worst

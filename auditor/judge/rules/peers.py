@@ -143,9 +143,10 @@ def per_clock_differs(case: Case) -> Iterator[Finding]:
         values = [figure(r) for r in rows]
         for index, reading in enumerate(rows):
             others = statistics.peers(values[:index] + values[index + 1 :])
-            allowance = 2 * (reading.spread or 0.0) / max(reading.n or 1, 1) ** 0.5
             apart = abs(values[index] / others.median - 1.0) if others.median > 0 else 0.0
-            if apart - allowance > case.lines.per_clock_siblings.value and (len(rows) > 2 or index == 0):
+            if apart - statistics.allowance(reading.spread, reading.n) > case.lines.per_clock_siblings.value and (
+                len(rows) > 2 or index == 0
+            ):
                 yield case.finding(
                     "per-clock-differs",
                     "unproven",

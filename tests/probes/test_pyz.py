@@ -4,6 +4,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
@@ -107,6 +108,20 @@ def test_it_starts_itself_again_as_a_worker(pyz, tmp_path):
     ended, record = run(sys.executable, pyz, tmp_path, "--only", "steal_time", "--device", "cpu")
     assert ended.returncode == 0, ended.stderr
     assert {row["status"] for row in record["probes"]} == {"measured"}
+
+
+def test_it_hears_a_stop_before_it_has_read_itself(pyz, tmp_path):
+    """Held back by who starts it until the handlers stand, the earliest stop gives a record."""
+    argv = [sys.executable, str(pyz), "--server", "gpu-01", "--device", "cpu", "--lock", str(tmp_path / "lock")]
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    try:
+        process = subprocess.Popen([*argv, "--out", "-"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process.terminate()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    record = json.loads(process.communicate(timeout=60)[0])
+    assert process.returncode == 0 and record["readings"] == []
+    assert {row["reason"] for row in record["probes"]} == {"stopped by SIGTERM before anything was measured"}
 
 
 def test_what_a_machine_has_in_the_folder_is_not_imported(pyz, tmp_path):

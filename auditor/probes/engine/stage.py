@@ -28,10 +28,11 @@ class Stage:
         self._task: Optional[Task] = None
         self.answers: Dict[str, Callable[[], Optional[Message]]] = {}
         self._waiting: List[Tuple[Colleague, str]] = []
+        self.began = False
 
     def run(self, task: Task, commands: Dict[str, Message], stopped: Callable[[], Optional[str]]) -> None:
         """Give each seat its command and see the task through."""
-        self._task = task
+        self._task, self.began = task, True
         for name, command in commands.items():
             colleague = task.parts[name].seat.colleague
             if colleague is not None:

@@ -6,6 +6,7 @@ import signal
 import time
 from typing import Any, Callable, List, Optional
 
+from . import stop
 from .channel import Message
 from .colleague import Colleague
 from .crew import Crew
@@ -43,14 +44,21 @@ class Switchboard:
 
     def listen_to_signals(self) -> None:
         """From now on a signal asks the audit to end, with a record."""
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in stop.SIGNALS:
             signal.signal(number, self._asked_to_stop)
+        earlier = stop.heard()
+        if earlier is not None:
+            self._asked_to_stop(earlier, None)
 
     def _asked_to_stop(self, number: int, frame: Any) -> None:
-        self.stopped = self.stopped or "stopped by %s" % signal.Signals(number).name
+        when = "" if self.stage.began else " before anything was measured"
+        self.stopped = self.stopped or "stopped by %s%s" % (signal.Signals(number).name, when)
 
     def ask_the_driver(self) -> None:
         """Which GPUs there are, by NVML now and by CUDA when it has answered."""
+        if self.stopped:
+            self.lookout.give_up(self.stopped)
+            return
         self.lookout.start()
         self._cuda_door = self.crew.hire("cuda", "cuda")
         limit = min(LISTING_SECONDS, self._ends - time.monotonic())

@@ -6,12 +6,13 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from auditor import reading as the_reader
-from auditor.probes.engine import audit
+from auditor.probes.engine import audit, stop
 from auditor.reading import Read
 
 GOOD = """
@@ -391,6 +392,60 @@ def _hears(pid, number):
     status = Path(f"/proc/{pid}/status").read_text()
     caught = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigCgt"))
     return bool(caught >> (number - 1) & 1)
+
+
+@contextmanager
+def held_back():
+    """What is started inside gets no stop before it says that it listens: Python itself takes its time to start."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, stop.SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def stopped_early(command, outcome, name):
+    """A whole record whose rows say why it is empty, and nothing else on the disk."""
+    assert outcome.code == 0
+    assert isinstance(the_reader.read_file(command.out), Read)
+    row = outcome.rows("slow")["server"]
+    assert (row["status"], row["reason"]) == ("timed_out", f"stopped by {name} before anything was measured")
+    assert outcome.record["readings"] == []
+    assert {path.name for path in command.folder.iterdir()} == {"tree", "tmp", "record.json"}
+    assert list(command.temporary.iterdir()) == []
+
+
+SLOW_START = "import time\ntime.sleep(0.6)\n"  # while the probes' files are read
+
+
+@pytest.mark.parametrize(
+    ("seconds", "number"),
+    [(0.0, signal.SIGTERM), (0.05, signal.SIGINT), (0.1, signal.SIGTERM), (0.3, signal.SIGINT), (0.3, signal.SIGTERM)],
+)
+def test_a_stop_in_the_first_moments_gives_a_record(command, seconds, number):
+    """Whether Python, the engine or the probes' files are being read just then."""
+    command.probes(slow=SLOW_START + GOOD)
+    with held_back():
+        process = command.start("--device", "cpu")
+    time.sleep(seconds)  # the moment of the stop is what is tested
+    tree = descendants(process.pid)
+    process.send_signal(number)
+    stopped_early(command, command.ended(process, timeout=20), number.name)
+    assert wait_gone(tree) == set()
+
+
+def test_a_stop_is_heard_before_the_engine_is_read(command):
+    """The first of the larger files finds the handlers in place: whoever starts us need not hold anything back."""
+    command.probes(slow=GOOD)
+    records = command._tree / "auditor" / "records.py"
+    source = records.read_text()
+    records.unlink()
+    ours = "os.getpid() == int(os.environ['AUDIT'] or 0) or os.kill(os.getpid(), signal.SIGTERM)"
+    records.write_text(source.replace("from __future__", f"{ours}\nfrom __future__"))
+    records.write_text(
+        source + "\nimport os, signal, sys\n'--as' in sys.argv or os.kill(os.getpid(), signal.SIGTERM)\n"
+    )
+    stopped_early(command, command.run("--device", "cpu"), "SIGTERM")
 
 
 def test_sigterm_before_the_first_probe_still_gives_a_record(command):

@@ -142,9 +142,21 @@ class Report:
 
     def title(self, judgement: Judgement) -> str:
         """What one run is called: inventory and time; records that came without a run are just that."""
-        if judgement.run == LOOSE:
-            return self.texts._(N_("record files"))
-        return f"{show(judgement.inventory, 60)} {show(judgement.run, 40)}"
+        place = self.place(judgement.inventory)
+        return place if judgement.run == LOOSE else f"{place} {show(judgement.run, 40)}"
+
+    def place(self, inventory: str) -> str:
+        """What an inventory is called; records that came without a run have none."""
+        loose = any(part.judgement.run == LOOSE and part.judgement.inventory == inventory for part in self.parts)
+        return self.texts._(N_("record files")) if loose else show(inventory, 60)
+
+    def provider_of(self, server: ServerResult) -> str:
+        """The name of the inventory a server was rented in."""
+        return self.place(self._inventories[id(server)])
+
+    @cached_property
+    def _inventories(self) -> dict[int, str]:
+        return {id(server): inventory for inventory, server in self}
 
     def period(self, judgement: Judgement) -> tuple[str, str] | None:
         """From when to when it was measured; without a run's own times the records tell. None: nobody says."""
@@ -193,41 +205,17 @@ class Report:
             chosen.append(Problem(example, tuple(dict.fromkeys(f.server for f in group))))
         return chosen
 
-    def money(self, *verdicts: str) -> Money:
-        """What the servers of these verdicts cost a month, by currency."""
+    def money(self, servers: Iterable[ServerResult]) -> Money:
+        """What these servers cost a month, by currency."""
         amounts: dict[str, float] = defaultdict(float)
         unpriced = 0
-        for server in self.servers:
-            if server.verdict in verdicts:
-                price = server.order.price_per_hour if server.order else None
-                if price is None or server.order is None or not server.order.currency:
-                    unpriced += 1
-                else:
-                    amounts[server.order.currency] += price * HOURS_PER_MONTH
+        for server in servers:
+            price = server.order.price_per_hour if server.order else None
+            if price is None or server.order is None or not server.order.currency:
+                unpriced += 1
+            else:
+                amounts[server.order.currency] += price * HOURS_PER_MONTH
         return Money(dict(sorted(amounts.items())), unpriced)
-
-    def money_text(self, money: Money) -> str:
-        """The amounts side by side; servers without a price are counted, not guessed."""
-        parts = [self.texts.money(value, currency) for currency, value in money.per_month.items()]
-        if money.unpriced:
-            parts.append(
-                self.texts.n(
-                    N_("{count:int} server without a price"), N_("{count:int} servers without a price"), money.unpriced
-                )
-            )
-        return " + ".join(parts) or "0"
-
-    def cheapest(self) -> dict[str, tuple[str, ServerResult]]:
-        """By currency: the accepted server whose delivered PFLOP costs least, with its provider."""
-        best: dict[str, tuple[str, ServerResult]] = {}
-        for provider, server in self:
-            cost = server.cost
-            if server.verdict != "accept" or cost is None or cost.per_pflop_hour is None:
-                continue
-            held = best.get(cost.currency)
-            if held is None or held[1].cost is None or cost.per_pflop_hour < (held[1].cost.per_pflop_hour or 0):
-                best[cost.currency] = (provider, server)
-        return dict(sorted(best.items()))
 
     def shown_in_charts(self, has: Callable[[ServerResult], bool], most: int) -> list[ServerResult]:
         """The few servers a chart can hold: the worst, and beside them a good one to compare with."""

@@ -131,8 +131,11 @@ def reason_text(texts: Texts, reason: str | None) -> str:
     if not reason:
         return ""
     key, _, detail = reason.partition(": ")
-    known = texts._(WORDS.get(key.replace(" ", "_"), key))
-    return f"{known}: {show(detail)}" if detail else known
+    word_key = key.replace(" ", "_")
+    if word_key not in WORDS:
+        return texts._(reason) if texts.has(reason) else show(reason, 2000)
+    known = texts._(WORDS[word_key])
+    return f"{known}: {reason_text(texts, detail)}" if detail else known
 
 
 def missing_text(texts: Texts, missing: Sequence[str]) -> str:

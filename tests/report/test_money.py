@@ -12,6 +12,14 @@ from auditor.report.view import HOURS_PER_MONTH, Report
 from tests.report import reading_back, samples
 
 
+def summary(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """The rows of the Summary by their first cell."""
+    found: dict[str, list[tuple[object, ...]]] = {}
+    for row in reading_back.load_workbook(path)["Summary"].iter_rows(values_only=True):
+        found.setdefault(str(row[0]), []).append(row)
+    return found
+
+
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Dollars, yuan and no price at all in one inventory; one server of each currency is rejected."""
@@ -31,12 +39,19 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_currencies_are_never_added_up(mixed: Path) -> None:
     """At stake: each currency for itself, side by side, and the page says why."""
-    texts = reading_back.texts(mixed, "Summary")
-    assert "CN¥14,600 + $2,190 for rejected servers" in texts
-    assert "CN¥14,600 + $2,190 + 1 server without a price for accepted servers" in texts
-    assert any("never added up or converted" in text for text in texts)
-    cheapest = [text for text in texts if "per delivered PFLOP-hour (bf16)" in text]
-    assert [text.split()[0] for text in cheapest] == ["cny-good", "usd-good"]
+    rows = summary(mixed)
+    assert rows["At stake a month"][0][1:3] == (2, "CN¥14,600 + $2,190")
+    assert rows["✖ reject"][0][1:3] == (2, "CN¥14,600 + $2,190") and rows["✖ reject"][0][4] == "usd-bad, cny-bad"
+    assert rows["✔ accept"][0][1:3] == (3, "CN¥14,600 + $2,190 + 1 server without a price")
+    assert "never added up or converted" in str(rows["Currencies"][0][3])
+    assert [row[4] for row in rows["Cheapest good choice"]] == ["cny-good", "usd-good"]
+    costs = [row[2] for row in rows["provider_a"] if "A100" in str(row[3])]
+    assert costs[0] == "no price given" and str(costs[1]).startswith("CN¥") and str(costs[2]).startswith("$")
+
+
+def test_no_axis_holds_two_currencies(mixed: Path) -> None:
+    """Bars of dollars beside bars of yuan would be compared by their length: such a chart is not drawn."""
+    assert reading_back.load_workbook(mixed)["Providers"]._charts == []  # type: ignore[attr-defined]
 
 
 def test_a_missing_price_is_an_empty_cell_and_changes_no_verdict(mixed: Path) -> None:
@@ -61,12 +76,12 @@ def test_no_price_anywhere_is_said(tmp_path: Path) -> None:
     """Without prices the summary names no cheapest choice and counts the servers instead."""
     order = samples.replace_order(gpus=1, interconnect=None, price_per_hour=None, currency=None)
     path = write(samples.given({"gpu-01": samples.a100(gpus=1)}, order), tmp_path, ["xlsx"])[0]
-    texts = reading_back.texts(path, "Summary")
-    assert "none: no accepted server has both a price and a measured bf16 rate" in texts
-    assert "not known: no price for 1 server" in texts
-    sheet = reading_back.load_workbook(path)["Summary"]
-    money = [row for row in sheet.iter_rows(values_only=True) if str(row[0]).endswith("a month")]
-    assert len(money) == 3 and all(row[1] is None and row[2] is None for row in money)
+    rows = summary(path)
+    (best,) = rows["Cheapest good choice"]
+    assert best[2] is None and best[3] == "none: no accepted server has both a price and a measured bf16 rate"
+    assert rows["✔ accept"][0][1:3] == (1, "not known: no price for 1 server")
+    assert "no price given" in [row[2] for row in rows["provider_a"]]
+    assert rows["At stake a month"][0][1:3] == (0, "0")
 
 
 def test_a_pflop_hour_costs_price_over_delivered_rate() -> None:
@@ -76,4 +91,4 @@ def test_a_pflop_hour_costs_price_over_delivered_rate() -> None:
     rates = [float(gpu.figures["matmul_bf16_sustained"] or 0) for gpu in server.gpus]
     assert server.cost is not None and server.cost.per_pflop_hour == pytest.approx(3.0 / (sum(rates) / 1e15))
     report = Report([judged], load("en"))
-    assert report.money("accept").per_month == {"USD": 3.0 * HOURS_PER_MONTH}
+    assert report.money([server]).per_month == {"USD": 3.0 * HOURS_PER_MONTH}

@@ -110,9 +110,9 @@ def test_figures_are_numbers_in_units_people_know(workbook: Path) -> None:
 
 
 def test_charts_are_native_and_none_is_empty(workbook: Path) -> None:
-    """Collectives, Thermal, Scaling and Summary hold charts; every series points at cells with figures."""
+    """Collectives, Thermal and Scaling hold charts; every series points at cells with figures."""
     book = load_workbook(workbook)
-    for title in ("Summary", "Collectives", "Thermal", "Scaling"):
+    for title in ("Collectives", "Thermal", "Scaling"):
         assert book[title]._charts, title  # type: ignore[attr-defined]
     for name, data in reading_back.parts(workbook).items():
         if name.startswith("xl/charts/chart"):

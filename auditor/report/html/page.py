@@ -11,7 +11,8 @@ from auditor.report.formats import Whole
 from auditor.report.html import models
 from auditor.report.letter import letters
 from auditor.report.show import show
-from auditor.report.summary import VERDICT_MEANINGS, money_lines, sentence, what_was_audited
+from auditor.report.summary import VERDICT_MEANINGS, sections, what_was_audited
+from auditor.report.unmeasured import Gaps
 from auditor.report.view import Report, Seen, worst_first
 from auditor.report.words import MARKS, word
 from auditor.runs import LOOSE
@@ -32,10 +33,12 @@ class Page:
         self.drawn = {id(server) for server in shown}
         self.rows: list[tuple[int, list[dict[str, Any]]]] = []
         self.details: list[tuple[int, str]] = []
+        self.gaps = Gaps()
         self._details = template(report, "details.html")
 
     def take(self, seen: Seen) -> None:
         """Keep a server's findings and its details as text."""
+        self.gaps.take(seen)
         place = self.place[id(seen.server)]
         if seen.server.findings:
             self.rows.append((place, list(models.finding_rows(self.report, seen, _anchor(place), True))))
@@ -48,7 +51,7 @@ class Page:
         report = self.report
         whole = Whole(self.path)
         write = whole.file.write
-        write(template(report, "head.html")(**_head(report, self.place)))
+        write(template(report, "head.html")(**_head(report, self.place, self.gaps)))
         rows = [row for _, group in sorted(self.rows, key=lambda one: one[0]) for row in group]
         left = max(0, len(rows) - MOST_FINDINGS)
         write(template(report, "findings.html")(rows=rows[:MOST_FINDINGS], left=left))
@@ -107,19 +110,16 @@ def template(report: Report, name: str) -> Any:
     return lambda **more: found.render({**given, **more})
 
 
-def _head(report: Report, place: dict[int, int]) -> dict[str, Any]:
+def _head(report: Report, place: dict[int, int], gaps: Gaps) -> dict[str, Any]:
     counts = report.verdicts()
     ordered: list[ServerResult] = sorted(report.servers, key=lambda server: place[id(server)])
     return {
         "inventories": ", ".join(
             dict.fromkeys(show(p.judgement.inventory, 60) for p in report.parts if p.judgement.run != LOOSE)
         ),
-        "verdicts": [
-            {"key": verdict, "count": f"{counts[verdict]:,}", "meaning": report.texts._(VERDICT_MEANINGS[verdict])}
-            for verdict in VERDICTS
-        ],
-        "facts": [*what_was_audited(report), *money_lines(report)],
-        "problems": [{"severity": p.example.severity, "sentence": sentence(report, p)} for p in report.problems()],
+        "verdicts": [{"key": verdict, "count": f"{counts[verdict]:,}"} for verdict in VERDICTS],
+        "facts": list(what_was_audited(report)),
+        "sections": sections(report, gaps) if report.servers else [],
         "server_heads": models.server_heads(report),
         "servers": [models.server_row(report, server, _anchor(place[id(server)])) for server in ordered],
     }

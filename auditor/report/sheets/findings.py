@@ -94,7 +94,7 @@ def row(report: Report, seen: Seen, finding: Finding, root: Finding | None) -> R
         show(finding.uuid or ""),
         f"{root.id} {root.subject}" if root else None,
         finding.id,
-        show(seen.provider),
+        report.place(seen.provider),
     )
 
 

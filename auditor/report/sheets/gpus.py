@@ -117,7 +117,7 @@ def rows(report: Report, provider: str, server: ServerResult) -> Iterator[Row]:
     marks = marked(server)
     for gpu in server.gpus:
         figures = (_figure(gpu, figure, marks) for _, figure, _, _ in FIGURES)
-        place = show(provider) if report.several else None
+        place = report.place(provider) if report.several else None
         model = show(gpu.model or gpu.name or "")
         yield (name, show(gpu.subject), model, *figures, show(gpu.uuid or ""), show(gpu.pci or ""), place)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from auditor.judge.texts import N_
 from auditor.report.sheets import Row, Table
 from auditor.report.show import show
-from auditor.report.unmeasured import unmeasured
+from auditor.report.unmeasured import ending_text, unmeasured
 from auditor.report.view import Report, Seen
 from auditor.report.words import missing_text, reason_text, span, word
 from auditor.report.workbook import Book, Column
@@ -49,7 +49,7 @@ def rows(report: Report, seen: Seen) -> Iterator[Row]:
             name,
             show(probe),
             show(span(subjects)),
-            word(texts, status),
+            ending_text(texts, status, cut),
             show(reason, 2000),
             show(", ".join(cut), 2000),
             missing_text(texts, needed) or None,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from auditor.finding import ServerResult
 from auditor.judge.texts import N_
+from auditor.report.costs import Kind, kinds, per_hour, per_pflop_hour
 from auditor.report.sheets import Row, Table
 from auditor.report.show import show
-from auditor.report.view import Report, Seen
+from auditor.report.view import HOURS_PER_MONTH, Report, Seen
 from auditor.report.workbook import Book, Column, Page, charts
+from auditor.runs import LOOSE
 
 ORDER = 40
 TITLE = N_("Providers")
@@ -22,7 +23,7 @@ NOTE = N_(
 )
 COLUMNS = (
     Column(N_("Provider"), "text", (16, 30)),
-    Column(N_("Run"), "text", (18, 24)),
+    Column(N_("Run"), "text", (18, 24), optional=True),
     Column(N_("GPU model"), "text", (16, 28)),
     Column(N_("Servers"), "int", (9, 10)),
     Column(N_("Accepted"), "int", (10, 11)),
@@ -36,6 +37,7 @@ COLUMNS = (
     Column(N_("All-reduce bus bandwidth, median"), "GB/s", (13, 15), optional=True),
     Column(N_("All-reduce, lowest"), "GB/s", (11, 13), optional=True),
     Column(N_("Price per hour, all servers"), "money", (12, 14), optional=True),
+    Column(N_("Price per month, all servers"), "money", (12, 14), optional=True),
     Column(N_("Servers without a price"), "int", (10, 12), optional=True),
     Column(N_("Currency"), "text", (10, 11), optional=True),
     Column(N_("Cost per delivered PFLOP-hour"), "money", (13, 15), optional=True),
@@ -43,6 +45,8 @@ COLUMNS = (
     Column(N_("Cost per GB/s of all-reduce and hour"), "money4", (13, 16), optional=True),
 )
 CHART_ROWS = 15
+_TITLES = [column.title for column in COLUMNS]
+_COST, _CURRENCY = _TITLES.index("Cost per delivered PFLOP-hour"), _TITLES.index("Currency")
 
 
 class _Providers:
@@ -57,7 +61,8 @@ class _Providers:
         made = list(rows(self.report))
         if not made:
             return
-        compared = len(made) > 1 and sum(row[17] is not None for row in made) > 1
+        compared = len(made) > 1 and sum(row[_COST] is not None for row in made) > 1
+        compared = compared and len({row[_CURRENCY] for row in made}) == 1  # no axis for two currencies
         table = Table(
             self.book,
             __name__,
@@ -96,34 +101,24 @@ def start(book: Book, report: Report) -> _Providers:
 
 def rows(report: Report) -> Iterator[Row]:
     """One row per provider, run, model and currency."""
-    for part in report.parts:
-        kinds: dict[tuple[str, str], list[ServerResult]] = defaultdict(list)
-        for server in part.judgement.servers:
-            kinds[_model(report, server), _currency(server)].append(server)
-        for (model, currency), servers in sorted(kinds.items()):
-            yield (show(part.judgement.inventory), show(part.judgement.run), model, *_row(servers, currency))
+    for kind in kinds(report):
+        run = kind.judgement.run
+        yield (
+            report.place(kind.judgement.inventory),
+            None if run == LOOSE else show(run),
+            kind.model,
+            *_row(kind),
+        )
 
 
-def _model(report: Report, server: ServerResult) -> str:
-    """What was delivered; of a server that showed nothing, what was ordered."""
-    ordered = server.order.gpu if server.order and server.order.gpu else None
-    if server.model or not ordered:
-        return show(server.model or report.texts._(N_("no GPU")))
-    same = {s.model for s in report.servers if s.model and s.order and s.order.gpu == ordered}
-    return show(same.pop() if len(same) == 1 else ordered)
-
-
-def _currency(server: ServerResult) -> str:
-    return show(server.order.currency or "") if server.order else ""
-
-
-def _row(servers: Sequence[ServerResult], currency: str) -> tuple[float | str | None, ...]:
-    accepted = [server for server in servers if server.verdict == "accept"]
+def _row(kind: Kind) -> tuple[float | str | None, ...]:
+    servers, accepted = kind.servers, kind.accepted
     rejected = sum(server.verdict == "reject" for server in servers)
-    priced = [s for s in servers if s.order and s.order.price_per_hour is not None]
+    unpriced = sum(server.order is None or server.order.price_per_hour is None for server in servers)
     rates = [g.figures.get("matmul_bf16_sustained") for server in servers for g in server.gpus]
     bf16 = [rate for rate in rates if rate is not None]
     busbw = _figures(servers, "allreduce_busbw")
+    price = per_hour(servers)
     return (
         len(servers),
         len(accepted),
@@ -136,21 +131,14 @@ def _row(servers: Sequence[ServerResult], currency: str) -> tuple[float | str | 
         _median(_figures(servers, "memory_read")),
         _median(busbw),
         min(busbw, default=None),
-        sum(s.order.price_per_hour or 0 for s in priced if s.order) if priced else None,
-        len(servers) - len(priced) or None,
-        currency,
+        price,
+        price * HOURS_PER_MONTH if price is not None else None,
+        unpriced or None,
+        kind.currency,
         per_pflop_hour(servers),
         per_pflop_hour(accepted),
         _median([s.cost.per_gb_per_second_hour for s in servers if s.cost and s.cost.per_gb_per_second_hour]),
     )
-
-
-def per_pflop_hour(servers: Sequence[ServerResult]) -> float | None:
-    """All their prices over all they deliver: what a PFLOP-hour costs from this provider, one currency."""
-    both = [(s.cost.price_per_hour, s.figures.get("flops_delivered")) for s in servers if s.cost]
-    counted = [(price, flops) for price, flops in both if flops]
-    delivered = sum(flops for _, flops in counted)
-    return sum(price for price, _ in counted) / (delivered / 1e15) if delivered else None
 
 
 def _figures(servers: Sequence[ServerResult], name: str) -> list[float]:

@@ -6,7 +6,7 @@ from auditor.finding import USES, ServerResult
 from auditor.judge.texts import N_
 from auditor.report.sheets import Row, Table
 from auditor.report.show import show
-from auditor.report.view import Report, Seen, worst_first
+from auditor.report.view import HOURS_PER_MONTH, Report, Seen, worst_first
 from auditor.report.words import reason_text
 from auditor.report.workbook import Book, Column
 
@@ -30,10 +30,11 @@ COLUMNS = (
     Column(N_("bf16 delivered, all GPUs"), "PFLOPS", (13, 16), optional=True),
     Column(N_("Slowest GPU against the median"), "%", (13, 16), unit_in_title=False, optional=True),
     Column(N_("All-reduce bus bandwidth"), "GB/s", (13, 16), optional=True),
-    Column(N_("Price per hour"), "money", (11, 14)),
-    Column(N_("Currency"), "text", (9, 11)),
-    Column(N_("Cost per delivered PFLOP-hour"), "money", (14, 16)),
-    Column(N_("Cost per GB/s of all-reduce and hour"), "money4", (15, 17)),
+    Column(N_("Price per hour"), "money", (11, 14), optional=True),
+    Column(N_("Price per month"), "money", (11, 14), optional=True),
+    Column(N_("Currency"), "text", (9, 11), optional=True),
+    Column(N_("Cost per delivered PFLOP-hour"), "money", (14, 16), optional=True),
+    Column(N_("Cost per GB/s of all-reduce and hour"), "money4", (15, 17), optional=True),
     Column(N_("Remark"), "wrap", (36, 36)),
 )
 
@@ -47,10 +48,9 @@ class _Ranking:
 
     def end(self) -> None:
         """Best first; then who was not scored."""
-        providers = {id(server): provider for provider, server in self.report}
         ranked = [s for s in self.report.servers if _ranked(s)]
         rest = worst_first(s for s in self.report.servers if not _ranked(s))
-        made = [row(self.report, providers[id(server)], server) for server in [*sorted(ranked, key=_standing), *rest]]
+        made = [row(self.report, server) for server in [*sorted(ranked, key=_standing), *rest]]
         table = Table(self.book, __name__, COLUMNS, lambda seen: (), note=NOTE, preview=made)
         for line in made:
             table.add(line)
@@ -61,15 +61,16 @@ def start(book: Book, report: Report) -> _Ranking:
     return _Ranking(book, report)
 
 
-def row(report: Report, provider: str, server: ServerResult) -> Row:
+def row(report: Report, server: ServerResult) -> Row:
     """One server's line."""
     scores = {score.use: score for score in server.scores}
     main = scores.get(USES[0])
     ranks = [scores[use].rank if use in scores else None for use in USES]
     figures, cost, order = server.figures, server.cost, server.order
+    price = order.price_per_hour if order else None
     return (
         report.name(server),
-        show(provider) if report.several else None,
+        report.provider_of(server) if report.several else None,
         server.verdict,
         show(server.model or ""),
         len(server.gpus) or None,
@@ -78,7 +79,8 @@ def row(report: Report, provider: str, server: ServerResult) -> Row:
         figures.get("flops_delivered"),
         figures.get("slowest_ratio"),
         figures.get("allreduce_busbw"),
-        order.price_per_hour if order else None,
+        price,
+        price * HOURS_PER_MONTH if price is not None else None,
         show(order.currency or "") if order else None,
         cost.per_pflop_hour if cost else None,
         cost.per_gb_per_second_hour if cost else None,

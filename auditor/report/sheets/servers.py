@@ -89,7 +89,7 @@ def rows(report: Report, provider: str, server: ServerResult) -> Iterator[Row]:
         report.when(server.started) if server.started else None,
         server.seconds,
         show(server.name),
-        show(provider) if report.several else None,
+        report.place(provider) if report.several else None,
         server.sha256,
     )
 

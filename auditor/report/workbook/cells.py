@@ -42,6 +42,7 @@ TINTS: dict[str, tuple[str, str]] = {
 }
 INK = "1B2430"
 _UNDER = Border(bottom=Side(style="hair", color="B8C0CC"))
+_APART = Border(left=Side(style="thin", color="FFFFFF"), right=Side(style="thin", color="FFFFFF"))
 _POINTS = {"title": 16, "lead": 9, "big": 20}
 
 
@@ -168,7 +169,9 @@ class Cells:
             mark = MARKS.get(look.tint or "")
             number = UNITS[look.kind].excel if look.kind in UNITS else _MONEY[look.kind]
             cell.number_format = _marked(number, mark) if mark else number
-        if look.kind != "plain" and not look.size:
+        if look.heading:
+            cell.border = _APART
+        elif look.kind != "plain" and not look.size:
             cell.border = _UNDER
         cell._style.quotePrefix = int(look.quoted)
         return copy(cell._style)

@@ -71,6 +71,7 @@ def lines(page: Page, place: Place, title: str, x: Axis, y: Axis, drawn: Sequenc
     _frame(chart, page, title, x, y)
     if place.number == place.of - 1:
         chart.legend.position = "r"
+        chart.legend.txPr = _text(page, 900)
     else:
         chart.legend = None  # charts beside each other share the last one's legend
     colour = 0
@@ -168,7 +169,7 @@ def _frame(chart: Any, page: Page, title: str, x: Axis, y: Axis) -> None:
         axis.number_format = wanted.format
         axis.numFmt.sourceLinked = False
         axis.majorTickMark = "out"
-        axis.txPr = RichText(p=[Paragraph(pPr=ParagraphProperties(defRPr=_letters(page, 900, False)), endParaRPr=None)])
+        axis.txPr = _text(page, 900)
         axis.graphicalProperties = GraphicalProperties(ln=LineProperties(solidFill=_GREY))
         axis.scaling.min, axis.scaling.max = wanted.least, wanted.most
         if wanted.doubling:
@@ -177,6 +178,10 @@ def _frame(chart: Any, page: Page, title: str, x: Axis, y: Axis) -> None:
     chart.y_axis.majorGridlines.spPr = GraphicalProperties(ln=LineProperties(solidFill="E3E7ED"))
     chart.layout = None
     chart.graphical_properties = GraphicalProperties(ln=LineProperties(solidFill="C9D1DC"))
+
+
+def _text(page: Page, size: int) -> RichText:
+    return RichText(p=[Paragraph(pPr=ParagraphProperties(defRPr=_letters(page, size, False)), endParaRPr=None)])
 
 
 def _letters(page: Page, size: int, bold: bool) -> CharacterProperties:

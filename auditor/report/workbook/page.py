@@ -23,6 +23,8 @@ from auditor.report.workbook.cells import Cells, Column, Put, in_unit
 HEADER_ROW = 4
 _PEEK_ROWS = 200  # rows looked at before the widths are fixed
 _LINE_POINTS = 13.5
+_CHART_PAGE = 28  # so many rows of charts are a page of their own
+_LETTER = 0.9
 _BAR_COLOUR = "8FB4E3"
 _A4 = 9
 
@@ -151,6 +153,8 @@ class Page:
                 heads += [None] * (self._beside.column - 1 - len(heads))
                 heads += [put(self.sheet, title, "wrap", "section", True) for title in self._beside.titles]
             self._append(heads, self._header_height())
+            if self._chart_rows >= _CHART_PAGE:
+                self.sheet.row_breaks.append(Break(id=self.header_row - 1))
         for values, height in self._waiting:
             self._write(values, height)
         self._waiting.clear()
@@ -269,10 +273,15 @@ def lines(text: str, wide: float) -> int:
 def _lines_of(text: str, wide: float) -> int:
     count, used = 1, 0.0
     for part in re.findall(r"[⺀-鿿＀-￯]|[^\s⺀-鿿＀-￯]+\s*|\s+", text):
-        size = width(part)
-        if used and used + width(part.rstrip()) > wide:
+        size = _drawn(part)
+        if used and used + _drawn(part.rstrip()) > wide:
             count, used = count + 1, 0.0
         used += size
         while used > wide > 1 and size > wide:
             count, used = count + 1, used - wide
     return count
+
+
+def _drawn(text: str) -> float:
+    """A column's width counts digits; letters of running text are narrower on the average, wide characters are not."""
+    return width(text) * (_LETTER if text.isascii() else 1.0)

@@ -31,7 +31,7 @@ class Impossible(msgspec.Struct, frozen=True):
 
 
 # One direction of 16 lanes before protocol, bytes/s (PCI-SIG); NVLink-C2C of Grace; all NVLinks of a B200.
-_PCIE = {3: 16e9, 4: 32e9, 5: 64e9, 6: 128e9}
+PCIE = {3: 16e9, 4: 32e9, 5: 64e9, 6: 128e9}
 C2C, NVLINK = 450e9, 900e9
 LINK_SLACK = 1.15
 HOTTEST = 130.0  # no board of the catalogue shuts down above 101 degrees
@@ -124,7 +124,7 @@ def _links(model: Model | None, reading: Reading) -> float:
     In-switch reduction (NVLS) shows more bus bandwidth than one direction carries; both directions bound it.
     """
     grace = model is None or model.name.startswith(("GH", "GB"))
-    pcie = _PCIE.get(model.pcie_gen, _PCIE[6]) * model.pcie_lanes / 16 if model else _PCIE[6]
+    pcie = PCIE.get(model.pcie_gen, PCIE[6]) * model.pcie_lanes / 16 if model else PCIE[6]
     if reading.metric.startswith("host_copy"):
         one_way = max(pcie, C2C) if grace else pcie
         return one_way if reading.conditions.get("direction") in ("h2d", "d2h") else 2 * one_way

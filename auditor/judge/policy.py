@@ -90,6 +90,7 @@ class Lines(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     steal: Line
     steal_window: Line
     cpus_per_gpu: Line
+    shm_small: Line
     training_memory: Line
     training_scaling: Line
     training_scaling_guest: Line

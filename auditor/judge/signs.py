@@ -127,6 +127,9 @@ def guest_signs(view: ServerView) -> Iterator[Sign]:
     microcode = view.one("server_facts_microcode")
     if microcode is not None and str(microcode.value).lower() in ("0x1", "0xffffffff"):
         yield _sign(N_("placeholder microcode"), 1, microcode)
+    bmc = view.one("server_facts_bmc")
+    if bmc is not None and bmc.value is False:
+        yield _sign(N_("no management controller"), 1, bmc)
     yield from _by_driver(view)
     if flag is None:  # CPUID did not speak: a topology matrix alone may still betray a virtual tree
         yield from _by_matrix(view)

@@ -5,11 +5,12 @@ Used on synthetic records and on the golden ones; sizes are the smallest that ma
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from auditor.records import Condition, Record, Value
-from tests.builders import CUDA, NVML, SYSFS, added, changed, reading, without
+from tests.builders import CUDA, NVML, SYSFS, added, changed, reading, row, without
 
 Edit = Callable[[Record], Record]
 
@@ -172,13 +173,146 @@ FAULTS = (
                 on("gpu_identity_virtualization_mode", "passthrough")), metal=True),
     Fault("hidden hypervisor", "virtualized", "review",
           on("server_facts_virtual_pci", "1af4:1041,1b36:000d"), metal=True),
+    Fault("container on metal", "virtualized", "review", on("server_facts_container", "docker"), metal=True),
+    Fault("sandbox", "virtualized", "review", on("server_facts_sandbox", "gvisor"), metal=True),
+    Fault("vGPU profile", "vgpu-grid", "review", on("gpu_identity_virtualization_mode", "vgpu")),
+    Fault("CUDA without a device", "api-remoting", "reject",
+          chain(on("server_facts_gpus_on_bus_total", 0), on("server_facts_gpu_nodes_total", 0))),
+    Fault("half the memory reported", "memory-short", "review", on("gpu_identity_memory_bytes", times(0.5), G)),
+    Fault("half the memory", "memory-short", "reject",
+          chain(on("gpu_identity_memory_bytes", times(0.5), G), on("memory_capacity_bytes", times(0.5), G)),
+          needs=("memory_capacity_bytes",)),
+    Fault("memory soldered on", "memory-mod", "reject",
+          chain(on("gpu_identity_memory_bytes", times(1.5), G), on("memory_capacity_bytes", times(1.5), G)),
+          needs=("memory_capacity_bytes",)),
+    Fault("mining card under the name", "cmp-as-a100", "reject", on("gpu_identity_pci_device", "10de:20c2", G)),
+    Fault("a name nobody knows", "unknown-name", "review",
+          chain(on("gpu_identity_name", "NVIDIA L20X"), on("gpu_identity_pci_device", "10de:ffff"))),
+    Fault("InfoROM damaged", "inforom-corrupt", "review", on("gpu_identity_inforom_valid", False, G)),
+    Fault("one UUID on two GPUs", "duplicate-identity", "review", lambda r: _twice(r), several=True),
+    Fault("GPUs counted differently", "gpu-counts-disagree", "review",
+          on("server_facts_gpus_cuda_total", lambda n: int(n or 0) - 1), several=True),
+    Fault("compute mode prohibited", "compute-mode-restricted", "review",
+          on("gpu_identity_compute_mode", "prohibited", G)),
+    Fault("power limit enforced from outside", "power-capped", "review",
+          chain(on("gpu_identity_power_limit_watts", times(0.7), G, which="enforced"), slow(0.85, G))),
+    Fault("one GPU much hotter", "hotter-than-siblings", "review",
+          chain(on("thermal_gpu_celsius", 79.0, G, stat="max"), on("thermal_gpu_celsius", 79.0, G, stat="steady"),
+                on("thermal_flops_per_second", times(0.95), G, window="last")), several=True),
+    Fault("fabric manager died later", "fm-not-running", "review", on("server_facts_fabric_manager", "failed"),
+          several=True, nvlink=True, metal=True),
+    Fault("links up, no pair joined", "nvlink-no-mesh", "reject",
+          chain(on("topology_path", "SYS"), on("peer_copy_bytes_per_second", 1.6e10),
+                on("collectives_busbw_bytes_per_second", 1.5e10), on("collectives_algbw_bytes_per_second", 8.6e9)),
+          several=True, nvlink=True),
+    Fault("matrix against link count", "nvlink-counts-disagree", "review", on("topology_path", "NV4"),
+          several=True, nvlink=True),
+    Fault("peer access refused", "p2p-disabled", "review", on("topology_p2p_status", "ns"), several=True, nvlink=True),
+    Fault("ACS redirect", "acs-on", "review",
+          chain(on("topology_p2p_status", "ns"),
+                lambda r: added(r, reading("topology_acs_redirect", "0000:17:00.0", source=SYSFS))),
+          several=True, nvlink=True, metal=True),
+    Fault("IOMMU translates", "iommu-translated", "review",
+          chain(on("topology_p2p_status", "ns"), on("server_facts_iommu", "DMA-FQ")),
+          several=True, nvlink=True, metal=True),
+    Fault("wrong products", "wrong-results", "reject", plus("matmul_mismatches_total", 3, "measured", dtype="bf16")),
+    Fault("products far from the reference", "product-wrong", "review",
+          plus("matmul_error_ratio", 0.3, "measured", dtype="bf16")),
+    Fault("two clocks", "time-mismatch", "review", plus("matmul_host_clock_ratio", 2.0, "measured", dtype="bf16")),
+    Fault("rates beyond the link", "figure-implausible", "review", on("host_copy_bytes_per_second", times(4), G)),
+    Fault("rate of zero", "figure-implausible", "review", on("memory_bandwidth_bytes_per_second", 0, G, op="triad"),
+          needs=("memory_bandwidth_bytes_per_second",)),
+    Fault("retired pages pending", "retired-pages", "review", plus("gpu_health_retired_pending", True, NVML)),
+    Fault("channel repair pending", "channel-repair-pending", "reject",
+          plus("gpu_health_repair_pending", True, NVML, what="channel")),
+    Fault("memory beyond repair", "unrepairable-memory", "reject",
+          plus("gpu_health_repair_pending", True, NVML, what="unrepairable")),
+    Fault("SRAM errors past the threshold", "ecc-uncorrectable", "reject",
+          plus("gpu_health_sram_threshold_exceeded", True, NVML)),
+    Fault("GPU wants the server restarted", "recovery-action", "reject",
+          plus("gpu_health_recovery_action", "node_reboot", NVML)),
+    Fault("NVLink errors that grow", "nvlink-crc", "review",
+          plus("gpu_health_nvlink_errors_total", 40, NVML, counter="replay", when="audit")),
+    Fault("fatal NVSwitch error", "nvswitch-sxid", "reject",
+          lambda r: added(r, reading("kernel_log_sxid_total", 1, source="kernel/log", sxid=20034, fatal=True,
+                                     when="audit"))),
+    Fault("PCIe errors that grow", "aer", "review",
+          plus("gpu_health_aer_errors_total", 4, SYSFS, kind="nonfatal", when="audit")),
+    Fault("GPU that stopped answering", "gpu-lost", "reject",
+          plus("gpu_health_fault", "gpu_lost", NVML, where="nvmlDeviceGetPowerUsage", when="audit")),
+    Fault("GPU blocked by the system", "gpu-blocked", "review",
+          plus("gpu_health_fault", "os_blocked", NVML, where="nvmlDeviceGetHandleByIndex")),
+    Fault("GPU lost before it was listed", "gpu-lost", "reject",
+          lambda r: added(_lost(r), reading("kernel_log_xid_total", 1, source="kernel/log", xid=79, when="history",
+                                            pci="0000:ab:00.0")), several=True),
+    Fault("CUDA refuses", "cuda-init-errors", "review",
+          lambda r: row(r, "l2_cache", G, "failed", "RuntimeError: CUDA unknown error (error 999)"),
+          needs=("l2_cache_bytes",)),
 )  # fmt: skip
+
+REMARKS = (  # worth a word, never a complaint: the verdict stays accept
+    Fault("GPUs on the bus that were not given", "gpu-subset-shared-node", "advice",
+          on("server_facts_gpus_on_bus_total", lambda n: 2 * int(n or 0))),
+    Fault("device numbers with gaps", "gpu-subset-shared-node", "advice", on("gpu_identity_minor", 9, G)),
+    Fault("host of virtual GPUs", "vgpu-host-mode", "advice",
+          on("gpu_identity_virtualization_mode", "host_vgpu"), metal=True),
+    Fault("exclusive compute mode", "compute-mode-restricted", "advice",
+          on("gpu_identity_compute_mode", "exclusive_process", G)),
+    Fault("MIG at the next reset", "reset-pending", "advice", on("gpu_identity_mig_enabled", True, G, which="pending")),
+    Fault("driver of an older CUDA", "driver-too-old", "advice", on("server_facts_cuda_version", "12.8")),
+    Fault("64 MiB of shared memory", "shm-small", "advice", on("server_facts_shm_bytes", 67108864)),
+    Fault("few processors", "cpu-side", "advice", on("server_facts_cpus_total", 4)),
+    Fault("stolen time", "steal-time", "advice",
+          lambda r: _with(r, steal_time_ratio=0.04, steal_time_window_seconds=60.0)),
+    Fault("throttled by its quota", "cpu-throttled", "advice", lambda r: _with(r, steal_time_throttled_ratio=0.2)),
+    Fault("errors of former tenants", "ecc-uncorrectable", "advice",
+          plus("gpu_health_ecc_errors_total", 3, NVML, kind="uncorrected", counter="aggregate", when="history")),
+    Fault("corrected errors", "ecc-correctable", "advice",
+          plus("gpu_health_ecc_errors_total", 5, NVML, kind="corrected", counter="volatile", when="audit")),
+    Fault("rows lost before", "row-remap", "advice",
+          plus("gpu_health_remapped_rows_total", 1, NVML, kind="uncorrected", when="history")),
+    Fault("many corrected rows", "row-remap", "advice",
+          plus("gpu_health_remapped_rows_total", 12, NVML, kind="corrected", when="history")),
+    Fault("a few retired pages", "retired-pages", "advice",
+          plus("gpu_health_retired_pages_total", 3, NVML, cause="double_bit", when="history")),
+    Fault("braked before us", "event-counters", "advice",
+          plus("gpu_health_event_reason_seconds", 200.0, NVML, reason="hw_power_brake", when="history")),
+    Fault("replays since the boot", "pcie-replay", "advice",
+          plus("gpu_health_pcie_replays_total", 900, NVML, when="history")),
+    Fault("NVLink errors of before", "nvlink-crc", "advice",
+          plus("gpu_health_nvlink_errors_total", 40, NVML, counter="replay", when="history")),
+    Fault("fan that cannot be read", "fan-err", "advice",
+          plus("gpu_health_fault", "err", NVML, where="nvmlDeviceGetFanSpeed")),
+    Fault("lost before and back", "gpu-lost", "advice",
+          plus("kernel_log_xid_total", 1, "kernel/log", xid=79, when="history")),
+    Fault("application errors on one GPU", "xid-recent", "advice",
+          plus("kernel_log_xid_total", 5, "kernel/log", xid=31, when="audit"), several=True),
+    Fault("harmless switch errors that keep coming", "nvswitch-sxid", "advice",
+          lambda r: added(r, reading("kernel_log_sxid_total", 30, source="kernel/log", sxid=12028, fatal=False,
+                                     when="audit"))),
+    Fault("boards of two batches", "mixed-batch", "advice", on("gpu_identity_board_part_number", "900-X", G),
+          several=True),
+    Fault("a preloaded allocator", "preload", "advice", on("server_facts_preload", "/usr/lib/libjemalloc.so.2")),
+    Fault("no NUMA node told", "numa-hidden", "advice", on("gpu_identity_numa_node", -1), several=True),
+    Fault("another driver branch", "driver-differs", "advice", on("server_facts_driver_version", "535.1.2")),
+)  # fmt: skip
+
+
+def _twice(record: Record) -> Record:
+    """The second GPU answers with the first one's UUID, whoever is asked."""
+    first = next(r.value for r in record.readings if r.metric == "gpu_identity_uuid" and r.subject == G)
+    return changed(record, "gpu_identity_uuid", first, "gpu1")
+
+
+def _with(record: Record, **figures: float) -> Record:
+    """The record with these figures of the server in place of what it says of them."""
+    kept = tuple(r for r in record.readings if r.metric not in figures)
+    record = dataclasses.replace(record, readings=kept)
+    return added(record, *(reading(metric, value, source=SYSFS) for metric, value in figures.items()))
 
 
 def _lost(record: Record) -> Record:
     """The last GPU is gone, and everything that was said of it."""
-    import dataclasses
-
     last = max(s.index or 0 for s in record.subjects if s.kind == "gpu")
     gone = f"gpu{last}"
     of_it = {s.id for s in record.subjects if gone in s.id.replace("/", "-").split("-")}
@@ -220,14 +354,12 @@ def _half(record: Record) -> Record:
 
 def _pairs_only(record: Record) -> Record:
     """NVLink inside neighbours, PCIe words elsewhere."""
-    import dataclasses
-
     out = []
-    for row in record.readings:
-        if row.metric == "topology_path":
-            a, b = (int(part[3:]) for part in row.subject.split("-"))
+    for one in record.readings:
+        if one.metric == "topology_path":
+            a, b = (int(part[3:]) for part in one.subject.split("-"))
             if a // 2 != b // 2:
-                row = dataclasses.replace(row, value="SYS")
-        out.append(row)
+                one = dataclasses.replace(one, value="SYS")
+        out.append(one)
     record = dataclasses.replace(record, readings=tuple(out))
     return on("peer_copy_bytes_per_second", 1.6e10)(record)

@@ -229,3 +229,33 @@ def test_a_name_nobody_knows_with_a_full_mesh_is_suspicious() -> None:
     assert found(one(record), "unknown-name", "gpu0").severity == "review"
     none = without(without(ONE, "gpu_identity_name"), "gpu_identity_pci_device")
     assert not ids(one(none)) & {"unknown-name", "unknown-model"}
+
+
+def test_links_that_lead_to_no_gpu_of_ours_are_a_slice() -> None:
+    """One GPU of a board, with its NVLinks up to the switches: neighbours hold the others."""
+    alone = builders.healthy(gpus=1)
+    result = one(changed(alone, "topology_nvlinks_active_total", 18, "gpu0"), "1x H200")
+    finding = found(result, "gpu-subset-shared-node")
+    assert (result.verdict, finding.severity, finding.parameters["variant"]) == ("accept", "advice", "links")
+    assert finding.parameters["links"] == 18
+    assert "gpu-subset-shared-node" not in ids(one(alone, "1x H200"))
+
+
+def test_memory_that_is_reported_short_but_can_be_written_is_a_contradiction() -> None:
+    """The written memory is a witness against the server only where it is short as well."""
+    told = changed(builders.healthy(), "gpu_identity_memory_bytes", 70 * 10**9, "gpu0")
+    finding = found(one(told, "8x H200"), "memory-short", "gpu0")
+    assert finding.severity == "review"
+    assert all(e.metric != "memory_capacity_bytes" for e in finding.evidence)
+    both = changed(told, "memory_capacity_bytes", 68 * 10**9, "gpu0")
+    assert found(one(both, "8x H200"), "memory-short", "gpu0").severity == "reject"
+
+
+def test_more_memory_than_the_card_is_made_with() -> None:
+    """Told by the driver alone it is for review; written and read back it was soldered on."""
+    told = changed(builders.healthy(), "gpu_identity_memory_bytes", 210 * 10**9, "gpu0")
+    both = changed(told, "memory_capacity_bytes", 205 * 10**9, "gpu0")
+    assert found(one(both, "8x H200"), "memory-mod", "gpu0").severity == "reject"
+    result = one(told, "8x H200")
+    assert found(result, "memory-mod", "gpu0").severity == "review"
+    assert result.verdict == "review"

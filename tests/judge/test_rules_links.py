@@ -294,3 +294,34 @@ def test_direct_rdma() -> None:
     order = {"gpu": "H200", "gpus": 8, "nics": {"count": 1}}
     assert found(one(record, order), "gdr-missing").severity == "review"
     assert "gdr-missing" not in ids(one(on("server_facts_driver_flavour", "open")(record)))
+
+
+def test_links_that_are_up_and_join_nobody() -> None:
+    """Every cell SYS, all links up: copies at PCIe rate prove it, without them a person must look."""
+    slow = chain(on("topology_path", "SYS"), on("peer_copy_bytes_per_second", 1.6e10))(H200)
+    finding = found(one(slow, METAL_H200), "nvlink-no-mesh")
+    assert (finding.severity, finding.parameters["variant"], finding.parameters["active"]) == ("reject", "unjoined", 18)
+    assert "28 of 28" in render(finding, "en").observed
+    blind = without(on("topology_path", "SYS")(H200), "peer_copy_bytes_per_second")
+    assert found(one(blind, METAL_H200), "nvlink-no-mesh").severity == "review"
+
+
+def test_a_matrix_of_sys_while_nvlink_carries() -> None:
+    """Copies run faster than PCIe could: the matrix is wrong, and NVLink is not told to be missing."""
+    result = one(on("topology_path", "SYS")(H200), METAL_H200)
+    assert not ids(result) & LINK_IDS
+    assert found(result, "nvlink-counts-disagree").severity == "review"
+    assert result.verdict == "review"
+
+
+@pytest.mark.parametrize(("model", "gpus", "path", "hit"), [
+    ("L40S", 4, "NV18", True), ("RTX 4090", 2, "NV8", True), ("H100 PCIe 80GB", 4, "NV18", True),
+    ("H100 PCIe 80GB", 2, "NV12", False), ("A100 SXM4 80GB", 8, "NV12", False), ("L40S", 4, "NODE", False),
+])  # fmt: skip
+def test_a_mesh_that_the_card_cannot_have(model: str, gpus: int, path: str, hit: bool) -> None:
+    """NVLink among cards that have none, or among all of several that bridge in pairs: an SXM board renamed."""
+    result = one(on("topology_path", path)(builders.healthy(model, gpus)))
+    assert ("patched-name" in ids(result)) is hit
+    if hit:
+        finding = found(result, "patched-name")
+        assert (finding.subject, finding.severity, finding.category) == ("server", "review", "unproven")

@@ -13,7 +13,7 @@ from auditor.judge.case import Case
 from auditor.judge.figures import figure
 from auditor.judge.needs import counted
 from auditor.judge.rule import rule
-from auditor.judge.rules.links import split
+from auditor.judge.rules.links import carried, split
 from auditor.judge.texts import N_, Text
 from auditor.judge.view import is_number
 from auditor.records import Reading
@@ -115,15 +115,20 @@ def _off(reading: Reading) -> bool:
 
 @rule
 def links_disagree(case: Case) -> Iterator[Finding]:
-    """Through NVSwitch every pair has all links of its GPUs: a matrix that bonds fewer contradicts the count."""
+    """Through NVSwitch every pair has all links of its GPUs: a matrix that bonds fewer contradicts the count.
+
+    One that bonds none contradicts it where copies run faster than PCIe; where they do not, the fabric is at fault.
+    """
     mesh = case.mesh
     model = case.model
-    if model is None or not model.nvswitch_capable or case.order is None or case.order.interconnect != "nvswitch":
+    if model is None or not model.nvswitch_capable:
         return
+    switched = case.order is not None and case.order.interconnect == "nvswitch"
     apart = []
     for pair, links in mesh.bonded.items():
         active = [mesh.active[gpu] for gpu in case.view.members(pair) or () if gpu in mesh.active]
-        if links and len(active) == 2 and links < min(map(figure, active)):
+        counted_otherwise = switched if links else carried(case, model, pair)
+        if counted_otherwise and len(active) == 2 and links < min(map(figure, active)):
             apart.append((pair, links, active))
     if apart and len(apart) == len(mesh.bonded):
         _, links, active = apart[0]

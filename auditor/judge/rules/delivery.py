@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from auditor.catalog import names
 from auditor.finding import Finding
 from auditor.judge.case import Case
+from auditor.judge.figures import figure
 from auditor.judge.rule import rule
 from auditor.judge.texts import N_, Text
 from auditor.records import Reading
@@ -125,21 +126,32 @@ def count_short(case: Case) -> Iterator[Finding]:
 
 @rule
 def subset_of_a_node(case: Case) -> Iterator[Finding]:
-    """GPUs that sit on the bus but were not given: this is a slice of a bigger machine."""
+    """GPUs that were not given show: on the bus, as gaps in the device numbers, as links that lead to no peer."""
     bus = case.view.one("server_facts_gpus_on_bus_total")
     given = case.view.number("server_facts_gpus_nvml_total") or case.count
-    if bus is None or not isinstance(bus.value, (int, float)) or not given or bus.value <= given:
+    minors = [r for gpu in case.gpus if (r := case.view.one("gpu_identity_minor", gpu)) is not None]
+    if not given or case.text_only and bus is None:
         return
-    minors = [case.view.one("gpu_identity_minor", gpu) for gpu in case.gpus]
+    more = bus is not None and isinstance(bus.value, (int, float)) and bus.value > given
+    highest = max((int(float(r.value)) for r in minors if isinstance(r.value, (int, float))), default=-1)
+    alone = [r for r in case.mesh.active.values() if r.value] if case.count == 1 else []
+    if not more and highest < given and not alone:
+        return
     yield case.finding(
         "gpu-subset-shared-node",
         "misallocated",
         "advice",
         "server",
         "evidence",
-        "the PCI bus (sysfs) against what the driver was given",
-        {"given": given, "on_bus": bus.value},
-        (bus, case.view.one("server_facts_gpus_nvml_total"), *minors),
+        "the PCI bus (sysfs), device numbers and NVLinks against what the driver was given",
+        {
+            "given": given,
+            "on_bus": bus.value if bus is not None else None,
+            "number": highest,
+            "links": alone[0].value if alone else None,
+            "variant": None if more else "numbers" if highest >= given else "links",
+        },
+        (bus, case.view.one("server_facts_gpus_nvml_total"), *minors, *alone),
     )
 
 
@@ -157,6 +169,7 @@ def memory_short(case: Case) -> Iterator[Finding]:
         if case.order is not None and case.order.memory_gb is not None:
             expected, basis, source = case.order.memory_gb * 1e9, "order", ORDER
         if reading.value < ratio * expected:
+            written = case.view.one("memory_capacity_bytes", gpu)  # a witness only where it is short as well
             yield case.finding(
                 "memory-short",
                 "misallocated",
@@ -165,7 +178,7 @@ def memory_short(case: Case) -> Iterator[Finding]:
                 "order" if basis == "order" else "spec",
                 source,
                 {"measured": reading.value, "expected": expected},
-                (reading, case.view.one("memory_capacity_bytes", gpu)),
+                (reading, written if written is not None and figure(written) < ratio * expected else None),
             )
 
 
@@ -298,6 +311,22 @@ TEXTS = {
         N_("all GPUs of the machine, or isolation in writing"),
         N_("Neighbours share CPU, memory, network cards and NVSwitch with you."),
         N_("Please deliver the whole node or confirm in writing how the other tenants are kept apart."),
+        {
+            "numbers": Text(
+                N_("A slice of a bigger node"),
+                N_("GPUs given: {given:int}; the driver numbers them up to {number:int}, counting from 0"),
+                N_("all GPUs of the machine, or isolation in writing"),
+                N_("Neighbours share CPU, memory, network cards and NVSwitch with you."),
+                N_("Please deliver the whole node or confirm in writing how the other tenants are kept apart."),
+            ),
+            "links": Text(
+                N_("A slice of a bigger node"),
+                N_("GPUs given: {given:int}, with {links:int} active NVLinks that lead to no GPU of yours"),
+                N_("all GPUs of the machine, or isolation in writing"),
+                N_("Neighbours share CPU, memory, network cards and NVSwitch with you."),
+                N_("Please deliver the whole node or confirm in writing how the other tenants are kept apart."),
+            ),
+        },
     ),
     "memory-short": Text(
         N_("Less GPU memory than expected"),

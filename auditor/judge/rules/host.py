@@ -96,6 +96,23 @@ def too_small(case: Case) -> Iterator[Finding]:
         )
 
 
+@rule
+def small_shared_memory(case: Case) -> Iterator[Finding]:
+    """Shared memory as container runtimes make it (64 MiB): NCCL and data loaders of many processes end in errors."""
+    shm = case.view.one("server_facts_shm_bytes")
+    if shm is not None and case.count and 0 < figure(shm) < case.lines.shm_small.value:
+        yield case.finding(
+            "shm-small",
+            "underperforming",
+            "advice",
+            "server",
+            "evidence",
+            case.lines.shm_small.source,
+            {"measured": figure(shm), "expected": case.lines.shm_small.value},
+            (shm, case.view.one("server_facts_container")),
+        )
+
+
 def _was_ordered(case: Case, key: str) -> bool:
     """The order names the size: then rules/server.py judges it, and what was ordered is what was wanted."""
     return case.order is not None and getattr(case.order, key) is not None
@@ -235,6 +252,13 @@ TEXTS = {
         N_("{measured:int} CPUs"),
         N_("{expected:int} CPUs or more"),
         N_("Data loading and launches of all GPUs share them."),
+    ),
+    "shm-small": Text(
+        N_("Shared memory is too small for training"),
+        N_("{measured:GiB} in /dev/shm"),
+        N_("{expected:GiB} or more"),
+        N_("NCCL and data loaders pass data through it; with 64 MiB, a container's default, they end in bus errors."),
+        N_("Shared memory (/dev/shm) is {measured:GiB}. Please raise it to 16 GiB or more (docker run --shm-size)."),
     ),
     "ram-below-gpu-memory": Text(
         N_("Less memory than the GPUs have"),

@@ -152,19 +152,19 @@ def memory_mod(case: Case) -> Iterator[Finding]:
             continue
         known = max(model.memory_bytes, default=0.0)
         more = bool(known) and figure(reading) > 1.05 * known
-        if not model.modded and not more:
-            continue
-        if model in case.ordered:
-            continue
+        if model in case.ordered if model.modded else not more:
+            continue  # a modded card that was ordered as one, or a card as it was made
+        written = case.view.one("memory_capacity_bytes", gpu)
+        there = written is not None and figure(written) > known
         yield case.finding(
             "memory-mod",
             "unproven",
-            "reject",
+            "reject" if model.modded or there else "review",
             gpu,
             "spec",
             "; ".join(model.sources[:1]),
             {"measured": figure(reading), "model": model.name},
-            (reading, *case.view.all("gpu_identity_pci_device", gpu), case.view.one("memory_capacity_bytes", gpu)),
+            (reading, *case.view.all("gpu_identity_pci_device", gpu), written),
         )
 
 
@@ -204,18 +204,6 @@ def unknown(case: Case) -> Iterator[Finding]:
     for gpu, identity in case.identities.items():
         named = list(case.view.all("gpu_identity_name", gpu))
         ids = list(case.view.all("gpu_identity_pci_device", gpu))
-        unnamed = [r for r in named if str(r.value).strip().upper() in NAMELESS]
-        if unnamed:
-            yield case.finding(
-                "driver-too-old",
-                "degraded",
-                "advice",
-                gpu,
-                "evidence",
-                "the driver's own name table",
-                {"version": case.view.text("server_facts_driver_version")},
-                (*unnamed, *ids),
-            )
         if identity.model is not None or (not named and not ids):
             continue
         suspicious = bool(case.ordered) or any(n >= 8 for n in case.mesh.bonded.values())
@@ -363,12 +351,19 @@ def across_servers(digest: Digest, fleet: Fleet) -> Iterator[Finding]:
 
 _OTHER = ("gpu-wrong-model", "patched-name", "geforce-as-datacenter", "cmp-as-a100")
 CAUSES = {
-    "patched-name": ("nvml-vs-cuda-disagree", "fake-nvml"),
+    "patched-name": ("nvml-vs-cuda-disagree", "fake-nvml", "geforce-as-datacenter", "cmp-as-a100"),
     "geforce-as-datacenter": ("fake-nvml",),
     "gpu-wrong-model": ("patched-name", "geforce-as-datacenter", "cmp-as-a100", "memory-mod"),
-    "figures-contradict-model": ("patched-name", "geforce-as-datacenter", "cmp-as-a100", "shared-gpu", "mig-sliced"),
+    "figures-contradict-model": (
+        "patched-name",
+        "geforce-as-datacenter",
+        "cmp-as-a100",
+        "memory-mod",
+        "shared-gpu",
+        "mig-sliced",
+    ),
     "nvml-vs-cuda-disagree": ("geforce-as-datacenter", "cmp-as-a100", "fake-nvml"),
-    "memory-mod": ("geforce-as-datacenter",),
+    "memory-mod": ("geforce-as-datacenter", "memory-capacity-short"),
     "unknown-name": _OTHER,
     "unknown-model": ("driver-too-old",),
     "canned-readings": ("fake-nvml",),
@@ -430,13 +425,6 @@ TEXTS = {
         N_("{name} (PCI id {pci})"),
         N_("a model of the catalogue"),
         N_("Measured, and compared with siblings and fleet only: there is no spec to hold it against."),
-    ),
-    "driver-too-old": Text(
-        N_("The driver is too old"),
-        N_("driver {version} has no name for the card"),
-        N_("a driver that knows the card"),
-        N_("The driver lacks names or paths (FP8) for this GPU."),
-        N_("Please update the driver ({version})."),
     ),
     "fake-nvidia-smi": Text(
         N_("nvidia-smi is a script"),

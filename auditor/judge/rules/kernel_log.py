@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from auditor.finding import SEVERITIES, Finding, Severity
-from auditor.judge import xids
+from auditor.judge import signs, xids
 from auditor.judge.case import Case
 from auditor.judge.figures import figure
 from auditor.judge.rule import rule
@@ -18,6 +18,7 @@ from auditor.judge.texts import N_, Text
 from auditor.records import Reading
 
 CATALOGUE = "NVIDIA's Xid catalogue; severities: docs/thresholds.md, health"
+_SHARED_LOG = (signs.CONTAINER, signs.SANDBOX, signs.SLICE, signs.UNKNOWN)
 _WHITELISTED = (12028,)
 _OFTEN = 10  # a harmless number that keeps coming is worth watching
 
@@ -87,6 +88,8 @@ def _alone(case: Case, reading: Reading) -> bool:
 def others_log(case: Case) -> Iterator[Finding]:
     """Events of GPUs that are none of this record's: the kernel log is shared with other tenants."""
     strange = [r for r in case.view.all("kernel_log_xid_total", "server") if "pci" in r.conditions]
+    if _unlisted(case)[0] is not None:
+        strange = [r for r in strange if _number(r) != xids.OFF_THE_BUS]
     if strange and case.gpus:
         yield case.finding(
             "xid-of-others",
@@ -147,6 +150,51 @@ def gpu_lost(case: Case) -> Iterator[Finding]:
         yield _lost(case, subject, "reject", [*faults, *still])
 
 
+@rule
+def unlisted_gpu_lost(case: Case) -> Iterator[Finding]:
+    """A GPU that fell off the bus before anything listed it: its address is in the kernel's log and nowhere else.
+
+    A guest or a metal host has a kernel log of its own, so the GPU was this server's; a container's log is its host's,
+    and speaks of this server only where a GPU is missing.
+    """
+    severity, fallen = _unlisted(case)
+    if severity is None:
+        return
+    order = case.order.gpus if case.order else None
+    yield case.finding(
+        "gpu-lost",
+        "degraded",
+        severity,
+        "server",
+        "evidence",
+        "Linux kernel log, NVIDIA's Xid catalogue: 79; the address is that of no GPU in the record",
+        {
+            "addresses": ", ".join(sorted({str(r.conditions["pci"]) for r in fallen})),
+            "when": N_("while the audit ran") if any(map(happened_now, fallen)) else N_("earlier in this boot"),
+            "count": case.count,
+            "ordered": order,
+            "variant": "unlisted",
+        },
+        (*fallen, case.view.one("server_facts_gpus_on_bus_total"), case.view.one("server_facts_gpus_nvml_total")),
+    )
+
+
+def _unlisted(case: Case) -> tuple[Severity | None, list[Reading]]:
+    """What a lost GPU that is in no list means here, and the events that tell of it."""
+    events = case.view.all("kernel_log_xid_total", "server", xid=xids.OFF_THE_BUS)
+    fallen = [r for r in events if "pci" in r.conditions and figure(r) > 0]
+    fallen += [r for r in case.view.all("kernel_log_event", "server", kind="fallen_off_bus") if "pci" in r.conditions]
+    if not fallen or case.text_only:
+        return None, []
+    missing = case.order is not None and case.count < case.order.gpus
+    shared = case.machine.level in _SHARED_LOG
+    if missing:
+        return ("review" if shared else "reject"), fallen
+    if shared:
+        return None, []
+    return ("review" if case.order is None else "advice"), fallen  # all that was ordered is there and works
+
+
 def _lost(case: Case, subject: str, severity: Severity, evidence: list[Reading]) -> Finding:
     now = any(happened_now(r) for r in evidence)
     return case.finding(
@@ -205,5 +253,17 @@ TEXTS = {
             "{subject} was lost {when} and {state}. Please restart the server and replace the GPU when it happens "
             "again; send the log of the last 30 days."
         ),
+        {
+            "unlisted": Text(
+                N_("A GPU fell off the bus"),
+                N_("the kernel lost the GPU at {addresses} {when}; it is no longer listed (GPUs listed: {count:int})"),
+                N_("every GPU of the server listed and answering"),
+                N_("The card lost its PCIe link and has not come back: power, riser, seat or the card itself."),
+                N_(
+                    "The GPU at PCI address {addresses} fell off the bus {when} and is gone. Please restart the "
+                    "server, replace the GPU when it happens again, and send the log of the last 30 days."
+                ),
+            )
+        },
     ),
 }

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from auditor.catalog.model import Model
 from auditor.finding import Finding
 from auditor.judge.case import Case
+from auditor.judge.figures import figure
 from auditor.judge.mesh import Mesh
+from auditor.judge.plausible import PCIE
 from auditor.judge.rule import rule
 from auditor.judge.texts import N_, Text
 from auditor.records import Reading
@@ -185,16 +187,26 @@ def nvlink_partial(case: Case) -> Iterator[Finding]:
 
 @rule
 def nvlink_no_mesh(case: Case) -> Iterator[Finding]:
-    """An SXM board with NVLink inside pairs only: no HGX board, a broken switch fabric, or a false name."""
+    """An SXM board whose NVLink does not join all GPUs: no HGX board, a broken switch fabric, or a false name.
+
+    Also links that are up while no pair is joined: copies between GPUs tell whether the fabric or the matrix is wrong.
+    """
     model = expects_nvlink(case)
-    if model is None or not model.nvswitch_capable or case.count < 3 or split(case):
+    if model is None or not model.nvswitch_capable or split(case):
         return
     seen = case.mesh
     gaps = seen.without
-    if not gaps or len(gaps) == len(seen.bonded):
+    if not gaps:
         return
-    linked = {gpu for pair, links in seen.bonded.items() if links for gpu in case.view.members(pair) or ()}
-    within = [pair for pair in gaps if set(case.view.members(pair) or ()) <= linked]
+    unjoined = len(gaps) == len(seen.bonded)
+    up = [reading for reading in seen.active.values() if reading.value]
+    if unjoined:
+        if not up or any(carried(case, model, pair) for pair in gaps):
+            return  # nvlink-missing says it; where copies run at NVLink's rate the matrix is wrong
+        within = list(gaps)
+    else:
+        linked = {gpu for pair, links in seen.bonded.items() if links for gpu in case.view.members(pair) or ()}
+        within = [pair for pair in gaps if set(case.view.members(pair) or ()) <= linked]
     if not within:
         return  # whole GPUs are cut off, the rest is meshed: nvlink-partial names them
     yield case.finding(
@@ -204,9 +216,21 @@ def nvlink_no_mesh(case: Case) -> Iterator[Finding]:
         "server",
         "spec",
         "; ".join(model.sources[:1]),
-        {"pairs": len(within), "of": len(seen.bonded), "model": model.name},
-        (*[seen.cells[pair] for pair in within[:8]], *_slow(case, model)),
+        {
+            "pairs": len(within),
+            "of": len(seen.bonded),
+            "model": model.name,
+            "active": min(int(float(r.value or 0)) for r in up) if unjoined else None,
+            "variant": "unjoined" if unjoined else None,
+        },
+        (*[seen.cells[pair] for pair in within[:8]], *(up if unjoined else ()), *_slow(case, model)),
     )
+
+
+def carried(case: Case, model: Model, pair: str) -> bool:
+    """The pair's copies run faster than PCIe could: NVLink carries them, whatever the matrix says."""
+    rates = case.view.all("peer_copy_bytes_per_second", pair, direction="one_way")
+    return any(figure(r) > PCIE.get(model.pcie_gen, PCIE[6]) for r in rates)
 
 
 @rule
@@ -335,6 +359,21 @@ TEXTS = {
             "{pairs:int} of {of:int} GPU pairs have no NVLink. Please repair the switch fabric or say which board "
             "this is."
         ),
+        {
+            "unjoined": Text(
+                N_("NVLinks are up but join no GPUs"),
+                N_("pairs of GPUs without NVLink: {pairs:int} of {of:int}; active links per GPU: {active:int}"),
+                N_("NVLink between all pairs ({model} with NVSwitch)"),
+                N_(
+                    "The links reach the switches and end there: no partition joins these GPUs, or the fabric was not "
+                    "set up to the end. GPUs talk over PCIe or host memory."
+                ),
+                N_(
+                    "The NVLinks of all GPUs are up but no pair is joined. Please activate the NVLink partition of "
+                    "these GPUs, restart the fabric manager and reset the GPUs."
+                ),
+            )
+        },
     ),
     "fm-not-running": Text(
         N_("The fabric manager is not running"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from auditor.catalog.model import Model
 from auditor.finding import Finding
 from auditor.judge.case import Case
 from auditor.judge.mesh import Mesh
@@ -75,10 +76,35 @@ def fewer_than_the_model(case: Case) -> Iterator[Finding]:
     )
 
 
+def _not_its_mesh(case: Case, model: Model) -> bool:
+    """NVLink on a card that has none, or from every GPU to two others or more on one that has bridges for pairs."""
+    bonded = case.mesh.bonded
+    if not bonded or model.sxm:
+        return False
+    return any(bonded.values()) if not model.nvlink_links else case.count > 2 and all(bonded.values())
+
+
 @rule
 def mesh_of_a_card_without_nvlink(case: Case) -> Iterator[Finding]:
-    """NVLink between all GPUs, but the ordered name is of a card that has none, or of none that is known: renamed."""
+    """NVLink between all GPUs of a card that has none or bridges only, or of a name nobody knows: a renamed board."""
     order, seen = case.order, mesh(case)
+    if case.model is not None and _not_its_mesh(case, case.model):
+        named = [reading for gpu in case.gpus for reading in case.view.all("gpu_identity_name", gpu)]
+        yield case.finding(
+            "patched-name",
+            "unproven",
+            "review",
+            "server",
+            "contradiction",
+            "docs/thresholds.md, links: a card without NVLink in an NVLink mesh is an SXM board under another name",
+            {
+                "name": str(named[0].value) if named else case.model.name,
+                "looks": N_("an SXM board"),
+                "what": N_("NVLink between all GPUs"),
+            },
+            (*list(seen.cells.values())[:4], *named[:1]),
+        )
+        return
     if order is None or not order.gpu or not seen.bonded or not all(seen.bonded.values()):
         return
     if any(model.nvlink_links for model in case.ordered):

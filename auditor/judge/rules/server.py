@@ -88,42 +88,6 @@ def _virtual(case: Case, nic: str) -> bool:
 
 
 @rule
-def driver_ordered(case: Case) -> Iterator[Finding]:
-    """Another driver branch than ordered."""
-    if case.order is None or case.order.driver is None:
-        return
-    versions = list(case.view.all("server_facts_driver_version"))
-    if versions and not any(str(r.value).startswith(case.order.driver) for r in versions):
-        yield case.finding(
-            "driver-differs",
-            "misallocated",
-            "advice",
-            "server",
-            "order",
-            ORDER,
-            {"version": str(versions[0].value), "ordered": case.order.driver},
-            versions,
-        )
-
-
-@rule
-def driver_mismatch(case: Case) -> Iterator[Finding]:
-    """Library and kernel module of different versions: an upgrade without a reboot."""
-    versions = list(case.view.all("server_facts_driver_version"))
-    if len({str(r.value).strip() for r in versions}) > 1:
-        yield case.finding(
-            "driver-mismatch",
-            "degraded",
-            "review",
-            "server",
-            "contradiction",
-            "NVML reference: error 18, library and kernel module differ",
-            {"versions": "; ".join(f"{r.source}: {r.value}" for r in versions)},
-            versions,
-        )
-
-
-@rule
 def ecc_off(case: Case) -> Iterator[Finding]:
     """ECC switched off on a data-centre card; GeForce and workstation cards ship without it."""
     for gpu in case.gpus:
@@ -201,20 +165,6 @@ TEXTS = {
         N_("cards of {rate:Gbit/s}: {expected:int}"),
         N_("Multi-node training is sized for the ordered network."),
         N_("{expected:int} network cards were ordered, {measured:int} are up at their rate. Please complete them."),
-    ),
-    "driver-differs": Text(
-        N_("Another driver than ordered"),
-        N_("driver {version}"),
-        N_("driver {ordered}"),
-        N_("Software that was tested with the ordered branch may behave otherwise."),
-        N_("Driver {ordered} was ordered, {version} is installed. Please install the ordered branch."),
-    ),
-    "driver-mismatch": Text(
-        N_("Driver library and kernel module differ"),
-        N_("{versions}"),
-        N_("one version"),
-        N_("The driver was upgraded without a reboot; CUDA fails or will fail."),
-        N_("Library and kernel module of the driver differ ({versions}). Please reboot."),
     ),
     "ecc-off": Text(
         N_("ECC is off"),

@@ -116,6 +116,23 @@ def vgpu(case: Case) -> Iterator[Finding]:
 
 
 @rule
+def vgpu_host(case: Case) -> Iterator[Finding]:
+    """The host's own vGPU manager runs here: others may hold parts of these GPUs."""
+    hosts = [r for r in case.view.all("gpu_identity_virtualization_mode") if r.value in ("host_vgpu", "host_vsga")]
+    if hosts:
+        yield case.finding(
+            "vgpu-host-mode",
+            "virtualized",
+            "advice",
+            "server",
+            "evidence",
+            "NVML reference: virtualization mode",
+            {"count": len(hosts)},
+            hosts,
+        )
+
+
+@rule
 def software_slice(case: Case) -> Iterator[Finding]:
     """A library between program and driver hands out a part of the GPU."""
     if case.machine.level != signs.SLICE:
@@ -275,6 +292,13 @@ TEXTS = {
         N_("sources that agree"),
         N_("Somebody took care that programs do not see the virtual machine."),
         N_("The machine hides a hypervisor ({signs}). Please say what was sold."),
+    ),
+    "vgpu-host-mode": Text(
+        N_("The GPUs are set up to be shared out"),
+        N_("the driver runs as a host of virtual GPUs (GPUs: {count:int})"),
+        N_("a driver without a vGPU manager"),
+        N_("This is the host itself, but its GPUs can be given to virtual machines of others at any time."),
+        N_("The driver runs in vGPU host mode. Please install the plain driver or confirm that nobody else is served."),
     ),
     "vgpu-grid": Text(
         N_("A vGPU instead of a GPU"),

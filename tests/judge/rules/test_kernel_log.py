@@ -11,8 +11,10 @@ from auditor.finding import ServerResult
 from auditor.judge import xids
 from auditor.readers import attachments
 from auditor.records import Record
+from auditor.report.texts import render
 from tests import builders
-from tests.builders import NVML, added, reading, without
+from tests.builders import NVML, added, changed, reading, without
+from tests.judge.faults import FAULTS
 from tests.judge.judged import METAL_H200, found, ids, one
 
 AUDIT = "# lines below: during the audit"
@@ -34,10 +36,10 @@ def line(xid: int, text: str = "some words", pci: str = GPU1, minute: int = 0) -
     return f"[{600 + 60 * minute}.000001] NVRM: Xid (PCI:{pci[:-2]}): {xid}, pid=77, name=python3, {text}"
 
 
-def judged(*lines: str, record: Record = HEALTHY) -> ServerResult:
+def judged(*lines: str, record: Record = HEALTHY, ordered: object = METAL_H200) -> ServerResult:
     """The result for a record whose kernel log holds these lines."""
     with_log = dataclasses.replace(record, attachments={"kernel-log.txt": "\n".join(lines) + "\n"})
-    return one(added(with_log, *attachments.readings(with_log)), METAL_H200)
+    return one(added(with_log, *attachments.readings(with_log)), ordered)
 
 
 @pytest.mark.parametrize(("xid", "severity", "_"), TABLE, ids=lambda value: str(value))
@@ -178,14 +180,52 @@ def test_the_same_application_error_always_on_one_gpu_is_advice() -> None:
 
 
 def test_other_tenants_xids_are_told_and_not_held_against_the_server() -> None:
-    """A shared kernel log names addresses that are none of ours."""
-    result = judged(AUDIT, line(79, pci="00ab:cd:00.0"), line(64, pci="00ab:cd:00.0"))
+    """The log of a container's host names addresses that are none of ours."""
+    shared = changed(HEALTHY, "server_facts_container", "docker")
+    result = judged(AUDIT, line(79, pci="00ab:cd:00.0"), line(64, pci="00ab:cd:00.0"), record=shared, ordered="8x H200")
     assert "xid-recent" not in ids(result)
     assert "gpu-lost" not in ids(result)
     finding = found(result, "xid-of-others")
     assert finding.severity == "info"
     assert finding.parameters["addresses"] == "00ab:cd:00.0"
     assert result.verdict == "accept"
+
+
+OFF = "00ab:cd:00.0"
+FELL = [
+    f"[700.1] NVRM: The NVIDIA GPU {OFF}",
+    "[700.1] NVRM: (PCI ID: 10de:2335) installed in this system has",
+    "[700.1] NVRM: fallen off the bus and is not responding to commands.",
+]
+SEVEN = next(fault for fault in FAULTS if fault.name == "one GPU of eight missing").edit(HEALTHY)
+
+
+@pytest.mark.parametrize("lines", [[line(79, pci=OFF), AUDIT], [AUDIT, line(79, pci=OFF)], [*FELL, AUDIT]])
+def test_a_gpu_that_fell_off_before_it_was_listed_is_the_one_that_is_missing(lines: list[str]) -> None:
+    """Seven of eight are listed and the kernel lost an eighth address: one root, the short count its consequence."""
+    result = judged(*lines, record=SEVEN)
+    finding = found(result, "gpu-lost", "server")
+    assert (result.verdict, finding.severity) == ("reject", "reject")
+    assert finding.parameters["addresses"] == OFF
+    assert found(result, "gpu-count-short").root == finding.key
+    assert "xid-of-others" not in ids(result)
+    assert OFF in render(finding, "en").ask
+
+
+@pytest.mark.parametrize(
+    ("record", "ordered", "severity", "verdict"),
+    [
+        (HEALTHY, METAL_H200, "advice", "accept"),  # all that was ordered is there
+        (HEALTHY, None, "review", "review"),  # nobody says how many there should be
+        (changed(SEVEN, "server_facts_container", "docker"), "8x H200", "review", "reject"),  # perhaps a neighbour's
+    ],
+)
+def test_a_gpu_that_fell_off_is_graded_by_what_is_missing(
+    record: Record, ordered: str | None, severity: str, verdict: str
+) -> None:
+    """Metal and guests have a kernel log of their own, a container has its host's."""
+    result = judged(line(79, pci=OFF), AUDIT, record=record, ordered=ordered)
+    assert (result.verdict, found(result, "gpu-lost", "server").severity) == (verdict, severity)
 
 
 SXID = "[9.1] nvidia-nvswitch0: SXid (PCI:0000:a9:00.0): {number}, {kind}, Link 30 LTSSM Fault Up"

@@ -2,13 +2,15 @@
 # Removing the packages that an audit brought.
 """Takes away what came since the first listing: packages of the driver stack, and the package source that served them.
 
-Standard library only, Python >= 3.8. Only names that were not there before are removed; what was upgraded stays.
+Standard library only, Python >= 3.8. Only names that were not there before are removed, and
+what came along with them and nobody else needs; what was upgraded stays.
 """
 
 from __future__ import annotations
 
 import os
-from typing import List, Sequence, Tuple
+import re
+from typing import List, Sequence, Set, Tuple
 
 from ansible.module_utils import listing
 from ansible.module_utils.host_facts import run_program
@@ -23,9 +25,15 @@ _SOURCES = (
 def remove(before: Sequence[str]) -> Tuple[List[str], List[str]]:
     """What was removed and what would not go."""
     known = {line.split()[0] for line in before if line.strip()}
+    streams = {name.split()[0] for name in listing.stream()} - known
     names = [line.split()[0] for line in listing.take()["packages"]]
-    new = [name for name in names if name not in known]
+    new = [name for name in names if name not in known | streams | {listing.ALL}]
     removed, left = _packages(new) if new else ([], [])
+    for stream in streams:
+        code, said = run_program(
+            ["dnf", "-q", "-y", "module", "reset", stream.split(":")[0]], errors=True, seconds=300.0
+        )
+        (left if code else removed).append(stream)
     for path in _SOURCES:
         try:
             os.unlink(path)
@@ -39,10 +47,22 @@ def remove(before: Sequence[str]) -> Tuple[List[str], List[str]]:
 
 def _packages(names: List[str]) -> Tuple[List[str], List[str]]:
     os.environ["DEBIAN_FRONTEND"] = "noninteractive"
+    nobody_needed = _orphans()  # of the server's own: not ours to tidy
     code, said = run_program(["apt-get", "-q", "-y", "purge", *names], errors=True, seconds=900.0)
-    if code == 127:
+    if code == 127:  # dnf takes what came along with them by itself
         code, said = run_program(["dnf", "-q", "-y", "remove", *names], errors=True, seconds=900.0)
+    elif code == 0:
+        along = sorted(_orphans() - nobody_needed)
+        if along:
+            code, said = run_program(["apt-get", "-q", "-y", "purge", *along], errors=True, seconds=900.0)
+            names = names + along
     if code:
         last = [line for line in said.splitlines() if line.strip()][-1:]
         return [], ["packages %s: %s" % (", ".join(names[:6]), last[0] if last else "code %d" % code)]
     return names, []
+
+
+def _orphans() -> Set[str]:
+    """Packages that came for others and that nobody needs any more."""
+    _, text = run_program(["apt-get", "-s", "-q", "autoremove"], seconds=120.0)
+    return set(re.findall(r"^Remv (\S+)", text, re.MULTILINE))

@@ -32,7 +32,10 @@ _PROPRIETARY_ONLY = ("maxwell", "pascal", "volta")
 
 
 class Plan(NamedTuple):
-    """What would be done: `install`, `keep` (nothing needed) or `refuse` (needed, but not by us: `reason`)."""
+    """What would be done: `install`, `keep` (nothing needed) or `refuse` (needed, but not by us: `reason`).
+
+    `brings` is known after the simulation only: every package that would be new here.
+    """
 
     action: str
     reason: str
@@ -42,13 +45,12 @@ class Plan(NamedTuple):
     first: Tuple[str, ...] = ()
     family: Optional[str] = None
     module_stream: Optional[str] = None
-    reboot: bool = False
+    brings: Tuple[str, ...] = ()
 
     def as_dict(self) -> Dict[str, Any]:
         """The plan as plain data for Ansible."""
-        out = dict(self._asdict())
-        out["packages"], out["first"] = list(self.packages), list(self.first)
-        return out
+        out = self._asdict()
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in out.items()}
 
 
 def generation(device: str) -> Optional[str]:

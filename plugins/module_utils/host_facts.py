@@ -67,10 +67,10 @@ def gather(root: str = "/", run: Run = run_program) -> Dict[str, Any]:
         "nvswitches": switches,
         "driver_version": _read(root, "/sys/module/nvidia/version") or _proc_version(root),
         "driver_installed": _first(
-            installed, r"(nvidia-(driver|headless|kernel|dkms|open).*|kmod-nvidia.*|libnvidia-compute.*)"
+            installed, r"(nvidia-(driver(?!-pinning)|headless|kernel|dkms|open).*|kmod-nvidia.*|libnvidia-compute.*)"
         ),
         "driver_flavour": _flavour(root),
-        "held": _held(run, manager),
+        "held": _held(root, run, manager),
         "provider_managed": [word for path, word in _PROVIDER_SIGNS if _exists(root, path)],
         "runfile_installer": next((path for path in _RUNFILE_SIGNS if _exists(root, path)), None),
         "secure_boot": _secure_boot(root),
@@ -183,9 +183,18 @@ def _first(installed: Dict[str, str], pattern: str) -> Optional[str]:
     return None
 
 
-def _held(run: Run, manager: Optional[str]) -> List[str]:
-    argv = {"apt": ["apt-mark", "showhold"], "dnf": ["dnf", "-q", "-C", "versionlock", "list"]}.get(manager or "")
-    return [line for line in run(argv)[1].split() if _HELD.search(line)] if argv else []
+def _held(root: str, run: Run, manager: Optional[str]) -> List[str]:
+    """Packages of this stack that somebody fixed: apt's holds; dnf's version locks and excludes."""
+    if manager == "apt":
+        words = run(["apt-mark", "showhold"])[1].split()
+    elif manager == "dnf":  # the plugin's own file: `dnf versionlock list` takes seconds and needs the plugin
+        locks = (_read(root, "/etc/dnf/plugins/versionlock.list") or "").splitlines()
+        words = [word for line in locks for word in line.split("#")[0].split()]
+        excludes = re.findall(r"^exclude(?:pkgs)?\s*=(.*)$", _read(root, "/etc/dnf/dnf.conf") or "", re.MULTILINE)
+        words += [word for line in excludes for word in re.split(r"[\s,]+", line) if word]
+    else:
+        return []
+    return [word for word in words if _HELD.search(word)]
 
 
 def _signed_modules(run: Run, manager: Optional[str], kernel: str) -> List[str]:

@@ -18,7 +18,8 @@ from ansible.module_utils.host_facts import run_program
 
 _OURS = re.compile(r"^(auditor-|\.auditor)")
 _SOURCES = ("/etc/apt/sources.list.d", "/etc/yum.repos.d", "/usr/share/keyrings", "/etc/modprobe.d", "/run/lock")
-_PACKAGES = ("*nvidia*", "*cuda*", "datacenter-gpu-manager*", "linux-headers-*", "kernel-devel*", "dkms")
+_PACKAGES = re.compile(r".*(nvidia|cuda)|datacenter-gpu-manager|linux-headers-|kernel-devel|dkms$")
+ALL = "(all)"
 _MODULES = ("nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm", "nouveau")
 
 
@@ -101,8 +102,23 @@ def _listeners() -> List[str]:
 
 
 def _packages() -> List[str]:
-    code, text = run_program(["dpkg-query", "-W", "-f=${db:Status-Abbrev}${Package} ${Version}\\n", *_PACKAGES])
-    if code != 127:
-        return sorted(line[3:].strip() for line in text.splitlines() if line.startswith("ii"))
-    code, text = run_program(["rpm", "-qa", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\\n", *_PACKAGES])
-    return sorted(line for line in text.splitlines() if line)
+    """Packages of the driver stack with their versions, the chosen module stream, and how many packages there are."""
+    code, text = run_program(["dpkg-query", "-W", "-f=${db:Status-Abbrev}${Package} ${Version}\\n"])
+    if code != 127:  # the second letter is the state; half-installed counts too
+        rows = [line[3:].strip() for line in text.splitlines() if line[1:2] not in ("n", "c")]
+    else:
+        code, text = run_program(["rpm", "-qa", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\\n"])
+        rows = [line for line in text.splitlines() if line]
+    ours = {row for row in rows if _PACKAGES.match(row.split()[0])}
+    return sorted(ours | stream()) + ["%s %d" % (ALL, len(rows))]
+
+
+def stream() -> Set[str]:
+    """The stream of the module nvidia-driver that dnf was told to take."""
+    try:
+        with open("/etc/dnf/modules.d/nvidia-driver.module", encoding="utf-8", errors="replace") as file:
+            text = file.read(4096)
+    except OSError:
+        return set()
+    chosen = re.search(r"^stream=(\S+)$", text, re.MULTILINE)
+    return {"nvidia-driver:%s stream" % chosen[1]} if chosen else set()

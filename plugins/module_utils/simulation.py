@@ -6,6 +6,7 @@ Standard library only, Python >= 3.8. A driver that was there and is replaced, a
 that is rebuilt by the wrong tool: each has cost somebody a machine (threat H06).
 """
 
+import json
 import re
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -42,31 +43,62 @@ def apt(packages: Sequence[str], run: Run) -> Simulated:
     return Simulated(tuple(new), tuple(upgraded), removed, error)
 
 
-def dnf(packages: Sequence[str], run: Run) -> Simulated:
-    """`dnf --assumeno install` for these packages; it ends with 1 because the answer is no."""
-    code, text = run(["dnf", "-q", "--assumeno", "--setopt=install_weak_deps=False", "install", *packages])
-    new: List[Tuple[str, str]] = []
-    upgraded: List[Tuple[str, str, str]] = []
-    removed: List[str] = []
-    section = ""
-    for line in text.splitlines():
-        head = re.match(r"^(Installing|Upgrading|Downgrading|Removing|Reinstalling)\b[^:]*:\s*$", line)
-        if head:
-            section = head[1]
-            continue
-        row = re.match(r"^ (\S+)\s+(\S+)\s+(\S+)\s+\S+\s+[\d.]+ ?[kMGB]?\s*$", line)
-        if not row or not section:
-            continue
-        if section == "Installing":
-            new.append((row[1], row[3]))
-        elif section == "Removing":
-            removed.append(row[1])
-        else:
-            upgraded.append((row[1], "?", row[3]))
-    if not new and not upgraded and not removed and "Nothing to do" not in text:
-        missing = re.findall(r"^(?:Error: |No match for argument: )(.+)$", text, re.MULTILINE)
-        return Simulated((), (), (), missing[0] if missing else "dnf ended with %d" % code)
-    return Simulated(tuple(new), tuple(upgraded), tuple(removed))
+# dnf has no answer for programs: its table wraps long names. Its own library, under its own Python, has one.
+_DNF = """
+import json, sys
+import dnf
+with dnf.Base() as base:
+    base.conf.read()
+    base.conf.substitutions.update_from_etc("/")
+    base.conf.releasever = base.conf.releasever or dnf.rpm.detect_releasever("/")
+    base.conf.install_weak_deps = False
+    base.init_plugins()
+    base.pre_configure_plugins()
+    base.read_all_repos()
+    base.configure_plugins()
+    base.fill_sack()
+    out = {"new": [], "changed": [], "removed": [], "error": None}
+    try:
+        for name in sys.argv[1:]:
+            base.install(name)
+        base.resolve()
+    except dnf.exceptions.Error as error:
+        out["error"] = str(error)
+    known = {package.name: package.evr for package in base.sack.query().installed()}
+    coming, leaving = (base.transaction.install_set, base.transaction.remove_set) if base.transaction else ((), ())
+    for package in coming:  # a second kernel beside the first is new, not a change: nothing of its name leaves
+        old = [one.evr for one in leaving if one.name == package.name]
+        out["changed" if old else "new"].append([package.name, *old[:1], package.evr])
+    out["removed"] = sorted({one.name for one in leaving} - {package.name for package in coming})
+    print(json.dumps(out))
+"""
+
+
+def dnf(packages: Sequence[str], run: Run, program: str = "/usr/bin/dnf") -> Simulated:
+    """What `dnf install` of these packages would do, without weak dependencies."""
+    code, text = run([_python_of(program), "-c", _DNF, *packages])
+    try:
+        told = json.loads(text.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        last = text.strip().splitlines()[-1:]
+        return Simulated((), (), (), last[0] if last else "dnf ended with %d" % code)
+    error = told["error"] and " ".join(str(told["error"]).split())
+    return Simulated(
+        tuple((name, version) for name, version in told["new"]),
+        tuple((name, old, new) for name, old, new in told["changed"]),
+        tuple(told["removed"]),
+        error,
+    )
+
+
+def _python_of(program: str) -> str:
+    """The Python that this program runs under; dnf's library is nowhere else (EL 8: platform-python)."""
+    try:
+        with open(program, encoding="utf-8", errors="replace") as file:
+            words = file.readline()[2:].split()
+    except OSError:
+        words = []
+    return words[0] if words and "python" in words[0] else "/usr/bin/python3"
 
 
 def refusal(done: Simulated, wanted: Sequence[str]) -> Optional[str]:
@@ -99,7 +131,7 @@ def _unequal(new: Sequence[Tuple[str, str]]) -> Optional[str]:
     return None
 
 
-_DRIVER = re.compile(r"libnvidia-compute-\d|nvidia-driver-cuda$|nvidia-kernel-common-\d")
+_DRIVER = re.compile(r"libnvidia-compute-\d|nvidia-driver-cuda$|nvidia-kernel-common-\d|kmod-nvidia")
 
 
 def _upstream(version: str) -> str:

@@ -72,8 +72,11 @@ def simulated(plan):
     if plan.action != "install":
         return plan
     ask = simulation.apt if plan.family == "apt" else simulation.dnf
-    why = simulation.refusal(ask(plan.first + plan.packages, _spoken), plan.packages)
-    return plan._replace(action="refuse", reason=why) if why else plan
+    done = ask(plan.first + plan.packages, _spoken)
+    why = simulation.refusal(done, plan.packages)
+    return (
+        plan._replace(action="refuse", reason=why) if why else plan._replace(brings=tuple(name for name, _ in done.new))
+    )
 
 
 def main():

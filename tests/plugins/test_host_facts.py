@@ -74,3 +74,18 @@ def test_secure_boot_has_three_answers(machine):
     assert machine()["secure_boot"] is False
     assert machine({"/sys/firmware/efi/x": ""})["secure_boot"] is None
     assert machine({"/sys/firmware/efi/efivars/SecureBoot-8be4df61": b"\x06\0\0\0\x01"})["secure_boot"] is True
+
+
+def test_dnfs_locks_and_excludes_are_holds(machine):
+    """The plugin's file and dnf's own configuration, comments and other packages aside."""
+    files = {
+        "/usr/bin/dnf": "", "/etc/dnf/plugins/versionlock.list": "# Added\nnvidia-driver-cuda-3:580.1-1.*\nvim-9.*\n",
+        "/etc/dnf/dnf.conf": "[main]\nexcludepkgs=kernel*, kmod-nvidia*\n",
+    }  # fmt: skip
+    assert machine(files)["held"] == ["nvidia-driver-cuda-3:580.1-1.*", "kmod-nvidia*"]
+
+
+def test_a_pin_of_a_branch_is_no_driver(machine):
+    """The package that only chooses the branch does not make a server one with a driver."""
+    facts = machine({"/usr/bin/apt-get": ""}, {"dpkg-query": (0, "ii  nvidia-driver-pinning-580 580\n")})
+    assert facts["driver_installed"] is None

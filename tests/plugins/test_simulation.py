@@ -1,5 +1,7 @@
 """What a package manager says it would do decides whether it may."""
 
+import json
+
 import pytest
 from ansible.module_utils import simulation
 from ansible.module_utils.simulation import Simulated, refusal
@@ -12,19 +14,10 @@ Conf libnvidia-compute-580-server (580.95.05-0ubuntu1 Ubuntu:24.04/noble [amd64]
 APT_UPGRADE = APT_CLEAN + "Inst dkms [3.0.10] (3.0.11 Ubuntu:24.04/noble [all])\n"
 APT_REMOVE = APT_CLEAN + "Remv nvidia-driver-535 [535.183.01]\n"
 APT_KERNEL = APT_CLEAN + "Inst linux-image-6.8.0-60-generic (6.8.0-60.63 Ubuntu:24.04/noble [amd64])\n"
-DNF_CLEAN = """Dependencies resolved.
-=====================================================================
- Package                 Arch     Version            Repository  Size
-=====================================================================
-Installing:
- nvidia-driver-cuda      x86_64   3:580.95.05-1.el9  cuda        10 M
-Installing dependencies:
- libnvidia-ml            x86_64   3:580.95.05-1.el9  cuda       2.1 M
-Transaction Summary
-"""
-DNF_UPGRADE = DNF_CLEAN.replace(
-    "Transaction", "Upgrading:\n kernel                  x86_64   5.14.0-503.el9     baseos     1.2 M\nTransaction"
-)
+DNF_CLEAN = {
+    "new": [["nvidia-driver-cuda", "3:580.95.05-1.el9"], ["libnvidia-ml", "3:580.95.05-1.el9"]],
+    "changed": [], "removed": [], "error": None,
+}  # fmt: skip
 WANTED = ["nvidia-utils-580-server"]
 
 
@@ -58,18 +51,52 @@ def test_a_package_that_is_not_there_is_said():
     assert "Unable to locate package x" in why
 
 
-def test_dnf_says_no_and_is_understood():
-    """`--assumeno` ends with 1 by design; the table is what counts."""
-    done = simulation.dnf(["nvidia-driver-cuda"], answering(DNF_CLEAN, 1))
+def dnf_tells(warning="", **told):
+    """dnf's library as the script in simulation.py reports it, after whatever plugins print."""
+    return simulation.dnf(WANTED, answering(warning + json.dumps({**DNF_CLEAN, **told}) + "\n"))
+
+
+def test_dnf_tells_what_would_come():
+    """What is new is named with its version, also below a plugin's warning; libraries of what was asked are allowed."""
+    done = dnf_tells("Unable to read consumer identity\n")
     assert [name for name, _ in done.new] == ["nvidia-driver-cuda", "libnvidia-ml"]
     assert refusal(done, ["nvidia-driver-cuda"]) is None
-    assert "kernel" in refusal(simulation.dnf(WANTED, answering(DNF_UPGRADE, 1)), WANTED)
 
 
-def test_dnf_without_a_package_is_an_error():
-    """No match for an argument is a refusal with dnf's words."""
-    why = refusal(simulation.dnf(WANTED, answering("Error: Unable to find a match: x\n", 1)), WANTED)
-    assert "Unable to find a match" in why
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"changed": [["kernel", "5.14.0-427.el9", "5.14.0-503.el9"]]}, "kernel from 5.14.0-427.el9 to 5.14.0-503.el9"),
+        ({"removed": ["nvidia-driver-assistant"]}, "would remove nvidia-driver-assistant"),
+        ({"new": [["kernel-core", "6.1-1.el9"]]}, "another kernel: kernel-core 6.1-1.el9"),
+        ({"new": [], "error": "No match for argument:\n  x"}, "cannot do it: No match for argument: x"),
+    ],
+)
+def test_H06_what_dnf_would_change_is_refused_by_name(told, words):
+    """Each in one line."""
+    assert words in refusal(dnf_tells(**told), WANTED)
+
+
+@pytest.mark.parametrize(("text", "words"), [("", "dnf ended with 1"), ("ImportError: dnf\n", "ImportError: dnf")])
+def test_a_dnf_that_cannot_be_asked_is_a_refusal(text, words):
+    """No answer is never a yes."""
+    assert words in refusal(simulation.dnf(WANTED, answering(text, 1)), WANTED)
+
+
+@pytest.mark.parametrize(
+    ("line", "python"),
+    [
+        ("#!/usr/libexec/platform-python\n", "/usr/libexec/platform-python"),
+        ("#!/usr/bin/python3 -s\n", "/usr/bin/python3"),
+        ("\x7fELF", "/usr/bin/python3"),
+    ],
+)
+def test_dnfs_own_python_is_asked(tmp_path, line, python):
+    """Its library is in no other."""
+    (tmp_path / "dnf").write_text(line)
+    asked = []
+    simulation.dnf(WANTED, lambda argv: asked.append(argv[0]) or (1, ""), str(tmp_path / "dnf"))
+    assert asked == [python]
 
 
 def test_the_kernel_that_was_asked_for_is_no_surprise():

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import zipapp
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -61,6 +62,16 @@ def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         wheel.writestr(f"{info}/RECORD", "")
     return folder
+
+
+@pytest.fixture(scope="session")
+def stub(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stub probe of the playbooks' tests as one file."""
+    folder = tmp_path_factory.mktemp("stub") / "stub"
+    folder.mkdir()
+    (folder / "__main__.py").write_bytes((ROOT / "tests/playbooks/stub_probe.py").read_bytes())
+    zipapp.create_archive(folder, folder.with_suffix(".pyz"), compressed=True)
+    return folder.with_suffix(".pyz")
 
 
 @pytest.fixture

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ class Package(NamedTuple):
     version: str
     configure: str = ""
     needs: str = ""
+    provides: str = ""
     files: tuple[tuple[str, str], ...] = ()
 
 
@@ -65,19 +67,67 @@ def apt_repository(folder: Path, packages: Iterable[Package]) -> Path:
     return folder
 
 
-def dnf_repository(folder: Path, packages: Iterable[Package]) -> Path:
-    """An rpm repository with its metadata."""
+def rpm_driver(version: str, kernel: str) -> list[Package]:
+    """The driver's packages under the names of NVIDIA's repository for EL 9, with the headers of one kernel."""
+    full = f"3:{version}-1.el9"
+    names = ("kmod-nvidia-open-dkms", "kmod-nvidia-latest-dkms", "nvidia-fabric-manager")
+    tools = Package("nvidia-driver-cuda", full, needs="nvidia-driver-cuda-libs", files=(("/usr/bin/nvidia-smi", SMI),))
+    headers = Package("kernel-devel", kernel.rpartition(".")[0])
+    return [*(Package(name, full) for name in names), tools, Package("nvidia-driver-cuda-libs", full), headers]
+
+
+def dnf_repository(folder: Path, packages: Iterable[Package], streams: Mapping[str, str] | None = None) -> Path:
+    """An rpm repository with its metadata; `streams` (stream: version) are those of the module nvidia-driver."""
     folder.mkdir(parents=True, exist_ok=True)
-    for package in packages:
-        spec = folder / f"{package.name}.spec"
-        post = f"%post\n{package.configure}\n" if package.configure else ""
-        spec.write_text(
-            f"Name: {package.name}\nVersion: {package.version}\nRelease: 1\nSummary: a package of this name\n"
-            f"License: none\nBuildArch: noarch\n%description\nA package of this name.\n{post}%files\n"
-        )
-        subprocess.run(
-            ["rpmbuild", "-bb", "--quiet", f"--define=_rpmdir {folder}", f"--define=_topdir {folder}/top", str(spec)],
-            check=True, capture_output=True, env={**os.environ, "HOME": str(folder)},
-        )  # fmt: skip
+    packages = [*packages, Package("bash", "5.1-1.el9", provides="/bin/sh")]  # scriptlets ask for it by rpm's own rule
+    for number, package in enumerate(packages):
+        _spec(folder / f"{number}.spec", package)
+    specs = sorted(folder.glob("*.spec"))
+    subprocess.run(
+        ["rpmbuild", "-bb", "--quiet", f"--define=_rpmdir {folder}", f"--define=_topdir {folder}/top", *specs],
+        check=True, capture_output=True, env={**os.environ, "HOME": str(folder)},
+    )  # fmt: skip
     subprocess.run(["createrepo_c", "--quiet", str(folder)], check=True)
+    if streams:
+        (folder / "modules.yaml").write_text(
+            "".join(_stream(name, version, packages) for name, version in streams.items())
+        )
+        subprocess.run(["modifyrepo_c", "--mdtype=modules", folder / "modules.yaml", folder / "repodata"], check=True,
+                       capture_output=True)  # fmt: skip
     return folder
+
+
+def _spec(path: Path, package: Package) -> None:
+    epoch, _, version = package.version.rpartition(":")
+    version, _, release = version.partition("-")
+    root = path.with_suffix("")
+    for name, text in package.files:
+        at = root / name.lstrip("/")
+        at.parent.mkdir(parents=True, exist_ok=True)
+        at.write_text(text)
+        at.chmod(0o755)
+    path.write_text(
+        f"%global debug_package %{{nil}}\nName: {package.name}\nVersion: {version}\nRelease: {release or 1}\n"
+        "Summary: a package of this name\nLicense: none\nAutoReqProv: no\n"
+        + (f"Epoch: {epoch}\n" if epoch else "")
+        + (f"Requires: {package.needs}\n" if package.needs else "")
+        + (f"Provides: {package.provides}\n" if package.provides else "")
+        + "%description\nA package of this name.\n"
+        + (f"%install\ncp -a {root}/. %{{buildroot}}\n" if package.files else "")
+        + (f"%post\n{package.configure}\n" if package.configure else "")
+        + "%files\n" + "".join(f"{name}\n" for name, _ in package.files)
+    )  # fmt: skip
+
+
+def _stream(name: str, version: str, packages: Iterable[Package]) -> str:
+    """One stream of the module nvidia-driver: what it does not name is hidden while another stream is enabled."""
+    machine = platform.machine()
+    rows = "".join(
+        f"      - {one.name}-{one.version if ':' in one.version else '0:' + one.version}.{machine}\n"
+        for one in packages if version in one.version
+    )  # fmt: skip
+    return (
+        "---\ndocument: modulemd\nversion: 2\ndata:\n  name: nvidia-driver\n"
+        f"  stream: {name}\n  version: 1\n  context: 1\n  arch: {machine}\n  summary: a driver\n"
+        "  description: a driver\n  license:\n    module: [none]\n  artifacts:\n    rpms:\n" + rows + "...\n"
+    )

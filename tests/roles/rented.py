@@ -6,6 +6,7 @@ dnf and rpm are real. Ubuntu and Rocky are played by their os-release over Debia
 
 from __future__ import annotations
 
+import platform
 import shutil
 from pathlib import Path
 
@@ -13,11 +14,13 @@ from tests.fleet import Fleet
 
 UBUNTU = 'ID=ubuntu\nVERSION_ID="24.04"\nPRETTY_NAME="Ubuntu 24.04 LTS"\n'
 DEBIAN = 'ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\n'
-ROCKY = 'ID=rocky\nVERSION_ID="9.4"\nPRETTY_NAME="Rocky Linux 9.4"\n'
+ROCKY = 'ID=rocky\nVERSION_ID="9.4"\nPRETTY_NAME="Rocky Linux 9.4"\nPLATFORM_ID="platform:el9"\n'
+ROCKY_KERNEL = f"5.14.0-427.13.1.el9_4.{platform.machine()}"
 
 _MODPROBE = """#!/bin/sh
 echo "modprobe $*" >> /srv/calls
-[ -e /srv/needs-reboot ] && { echo "modprobe: FATAL: Module nvidia not found" >&2; exit 1; }
+[ -e /srv/no-module ] && { echo "modprobe: FATAL: Module nvidia not found in directory /lib/modules" >&2; exit 1; }
+[ -e /srv/needs-reboot ] && { echo "modprobe: ERROR: could not insert 'nvidia': No such device" >&2; exit 1; }
 mkdir -p /sys/module/nvidia && echo 580.95.05 > /sys/module/nvidia/version
 """
 _SYSTEMCTL = """#!/bin/sh
@@ -44,6 +47,7 @@ def rent(
     root = fleet.root(server)
     shutil.copytree(repository, root / "srv/repository", ignore=shutil.ignore_patterns("build", "top", "*.spec"))
     (root / "srv/os-release").write_text(release)
+    (root / "srv/kernel").write_text(ROCKY_KERNEL + "\n")
     for number, device in enumerate(devices):
         _function(root, f"0000:0{number}:00.0", device, "0x030200")
     for number in range(switches):
@@ -55,6 +59,16 @@ def rent(
     assert done.returncode == 0, done.stderr
 
 
+def secure_boot(fleet: Fleet, server: str) -> None:
+    """Firmware that says that Secure Boot is on."""
+    variable = fleet.root(server) / "srv/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+    variable.parent.mkdir()
+    variable.write_bytes(b"\x06\0\0\0\x01")
+    done = fleet.ssh(server, "sudo sh -c 'mkdir -p /srv/firmware/efi; mv /srv/efivars /srv/firmware/efi/; "
+                     "mount --bind /srv/firmware /sys/firmware'")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
 def calls(fleet: Fleet, server: str) -> list[str]:
     """What the stand-ins were asked to do; questions (`systemctl show`) do not count."""
     path = fleet.root(server) / "srv/calls"
@@ -63,9 +77,12 @@ def calls(fleet: Fleet, server: str) -> list[str]:
 
 
 def installed(fleet: Fleet, server: str) -> dict[str, str]:
-    """The machine's packages by name with their version, as dpkg knows them."""
-    text = fleet.ssh(server, "dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Version}\\n' 2>/dev/null").stdout
-    return {row[1]: row[2] for row in map(str.split, text.splitlines()) if len(row) == 3 and row[0] == "ii"}
+    """The machine's packages by name with their version, as dpkg or rpm knows them; the test's own bash aside."""
+    dpkg = "dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Version}\\n'"
+    rpm = "sudo rpm -qa --qf 'ii %{NAME} %{VERSION}-%{RELEASE}\\n'"
+    text = fleet.ssh(server, f"if [ -e /usr/bin/dpkg-query ]; then {dpkg}; else {rpm}; fi 2>/dev/null").stdout
+    rows = [row for row in map(str.split, text.splitlines()) if len(row) == 3 and row[0] == "ii"]
+    return {row[1]: row[2] for row in rows if row[1] != "bash"}
 
 
 def _function(root: Path, address: str, device: str, kind: str) -> None:
@@ -96,8 +113,11 @@ if [ -e /srv/repository/Packages ]; then
   apt-get -qq -o APT::Sandbox::User=root update
   echo 'APT::Sandbox::User "root";' > /etc/apt/apt.conf.d/99test
 else
-  mkdir -p /etc/yum.repos.d
+  mkdir -p /etc/yum.repos.d /etc/dnf/vars
+  echo 9 > /etc/dnf/vars/releasever
   printf '[test]\\nname=test\\nbaseurl=file:///srv/repository\\ngpgcheck=0\\nenabled=1\\n' > /etc/yum.repos.d/test.repo
-  rm -f /usr/bin/apt-get
+  rm -f /usr/bin/apt-get /usr/bin/apt-mark /usr/bin/apt-cache /usr/bin/dpkg /usr/bin/dpkg-query
+  mount --bind /srv/kernel /proc/sys/kernel/osrelease
+  rpm --initdb && dnf -q -y install bash
 fi
 """

@@ -123,15 +123,18 @@ def test_missing_headers_are_the_package_managers_own_words(bare_fleet: Fleet, p
     assert plan["action"] == "refuse" and f"linux-headers-{KERNEL}" in plan["reason"], done.out
 
 
-def test_a_module_that_does_not_build_is_a_result(bare_fleet: Fleet, play: Play, tmp_path: Path):
-    """dkms fails in the package's own script: the play goes on, the result says so in apt's words."""
+def test_a_module_that_does_not_build_is_taken_back(bare_fleet: Fleet, play: Play, tmp_path: Path):
+    """dkms fails in the package's own script: the result says so in apt's words, and apt is as usable as before."""
     broken = Package(
         "nvidia-dkms-580-server-open", VERSION, configure="echo 'Bad return status for module build' >&2; exit 10"
     )
     rented.rent(bare_fleet, "h001", archive_of(tmp_path, broken))
     done = play("h001", "nvidia_driver", {}, TELL)
     result = done.told["nvidia_driver_result"]
-    assert done.code == 0 and result["answers"] is False and "nvidia-dkms-580-server-open" in result["reason"], done.out
+    assert done.code == 0 and result["answers"] is False, done.out
+    assert "error processing package nvidia-dkms-580-server-open" in result["reason"], result
+    assert rented.installed(bare_fleet, "h001") == {}
+    assert bare_fleet.ssh("h001", "dpkg --audit").stdout == ""
 
 
 @pytest.mark.scale
@@ -142,6 +145,7 @@ def test_a_reboot_is_said_and_not_done(bare_fleet: Fleet, play: Play, archive: P
     done = play("h001", "nvidia_driver", {}, TELL)
     result = done.told["nvidia_driver_result"]
     assert done.code == 0 and result["reboot_needed"] is True and result["answers"] is False, done.out
+    assert result["reason"].startswith("reboot needed: modprobe: ERROR"), result
     assert not any("reboot" in call for call in rented.calls(bare_fleet, "h001"))
 
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import zipapp
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.fleet import Fleet
 from tests.playbooks.conftest import ROOT, environment
 from tests.roles import packages, rented
+from tests.roles.audits import audit, leftovers
 
 pytestmark = pytest.mark.fleet
 KERNEL = os.uname().release
-ROOM = {"probe_runtime_need_bytes": 20 << 20}
 
 
 @pytest.fixture(scope="session")
@@ -25,36 +23,6 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An apt repository with a driver and DCGM."""
     everything = [*packages.driver("580.95.05", KERNEL), *packages.dcgm(13)]
     return packages.apt_repository(tmp_path_factory.mktemp("apt"), everything)
-
-
-@pytest.fixture(scope="session")
-def stub(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stub probe of the playbooks' tests as one file."""
-    folder = tmp_path_factory.mktemp("stub") / "stub"
-    folder.mkdir()
-    (folder / "__main__.py").write_bytes((ROOT / "tests/playbooks/stub_probe.py").read_bytes())
-    zipapp.create_archive(folder, folder.with_suffix(".pyz"), compressed=True)
-    return folder.with_suffix(".pyz")
-
-
-def audit(fleet: Fleet, stub: Path, results: Path, server: str, *words: str, **wishes: Any) -> tuple[str, Path | None]:
-    """One audit of one machine with become; returns what was printed and the server's folder in the run."""
-    order = {"gpus": 1, "gpu": "H100"}
-    variables = {"audit_probe": str(stub), "audit_results": str(results), "audit_poll": 0.3, "ansible_become": True,
-                 "audit_order": order, **ROOM, **wishes}  # fmt: skip
-    done = subprocess.run(
-        ["ansible-playbook", "audit.yml", "-i", str(fleet.inventory), "--limit", server, "--skip-tags", "report",
-         "-e", json.dumps(variables), *words],
-        cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    runs = sorted(results.glob("*/*/servers/" + server))
-    return done.stdout, runs[-1] if runs else None
-
-
-def leftovers(fleet: Fleet) -> str:
-    """Every folder of ours on the machine."""
-    return fleet.ssh("h001", "sudo sh -c 'ls -d /root/auditor* /tmp/auditor* /var/tmp/auditor* 2>/dev/null'").stdout
 
 
 def test_a_bare_server_is_prepared_measured_and_left_as_it_was(
@@ -73,10 +41,7 @@ def test_a_bare_server_is_prepared_measured_and_left_as_it_was(
     for kind in ("files", "processes", "listeners", "packages"):
         assert kept["before"][kind] == kept["after"][kind], (kind, kept)
     assert rented.installed(bare_fleet, "h001") == {}
-    assert (
-        bare_fleet.ssh("h001", "sudo sh -c 'ls -d /root/auditor* /tmp/auditor* /var/tmp/auditor* 2>/dev/null'").stdout
-        == ""
-    )
+    assert leftovers(bare_fleet) == ""
 
 
 @pytest.mark.scale
@@ -99,10 +64,7 @@ def test_the_driver_stays_where_removal_was_not_asked(
          "-e", '{"ansible_become": true}'],
         cwd=ROOT, env=environment(), check=True, capture_output=True,
     )  # fmt: skip
-    assert (
-        bare_fleet.ssh("h001", "sudo sh -c 'ls -d /root/auditor* /tmp/auditor* /var/tmp/auditor* 2>/dev/null'").stdout
-        == ""
-    )
+    assert leftovers(bare_fleet) == ""
 
 
 @pytest.mark.scale

@@ -23,6 +23,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--port", type=int, default=2222)
     up.add_argument("--net", default="127.77", help="first two octets (default %(default)s)")
     up.add_argument("--disk-mb", type=int, default=64)
+    up.add_argument("--base", default="", metavar="FOLDER", help="another Linux, made by debootstrap")
     up.add_argument("--no-sudo", dest="sudo", action="store_false")
     up.add_argument("--root-login", action="store_true", help="root may log in with the key too")
     up.add_argument("--bind", action="append", default=[], metavar="SRC:DST", help="read-only view")
@@ -39,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     heal.add_argument("fault", nargs="?")
     reboot = commands.add_parser("reboot", parents=[where], help="restart machines with an empty disk")
     reboot.add_argument("hosts")
+    reboot.add_argument("--keep", action="store_true", help="with the disk they have")
     execute = commands.add_parser("exec", parents=[where], help="run a command there as root, without SSH")
     execute.add_argument("host")
     execute.add_argument("argv", nargs=argparse.REMAINDER)
@@ -48,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
 def _up(wish: argparse.Namespace) -> None:
     begin = time.monotonic()
     pairs = {key: [item.split(":", 1) for item in getattr(wish, key)] for key in ("bind", "copy")}
-    same = {key: getattr(wish, key) for key in ("user", "port", "net", "disk_mb", "sudo", "root_login")}
+    same = {key: getattr(wish, key) for key in ("user", "port", "net", "disk_mb", "base", "sudo", "root_login")}
     fleet = Fleet(wish.count, wish.dir, **same, **pairs).start()
     print(f"{wish.count} machines up in {time.monotonic() - begin:.2f} s", file=sys.stderr)
     print(fleet.inventory)
@@ -80,7 +82,7 @@ def main() -> None:
     elif wish.command == "heal":
         fleet.heal(wish.hosts, wish.fault)
     elif wish.command == "reboot":
-        fleet.reboot(wish.hosts)
+        fleet.reboot(wish.hosts, keep=wish.keep)
     elif wish.command == "exec":
         pid = str(fleet.plan.machine(wish.host).pid)
         argv = wish.argv[1:] if wish.argv[:1] == ["--"] else wish.argv

@@ -116,9 +116,12 @@ class Fleet:
         """Undo one fault, or all, and disarm."""
         return self._call(op="heal", hosts=hosts.split(","), name=name)
 
-    def reboot(self, hosts: str) -> None:
-        """Kill the machines and start them with an empty disk (address and host key stay)."""
-        self._call(op="reboot", hosts=hosts.split(","))
+    def reboot(self, hosts: str, *, keep: bool = False) -> None:
+        """Kill the machines and start them with an empty disk, or with `keep` with the one they had.
+
+        Address and host key stay. A machine that keeps its disk runs its /etc/rc.local before it answers.
+        """
+        self._call(op="reboot", hosts=hosts.split(","), keep=keep)
         self.plan = plans.load(self.folder / "fleet.json")
 
     def root(self, name: str) -> Path:

@@ -1,10 +1,11 @@
-"""A machine's own root: a tmpfs of limited size, with copy-on-write /usr and /etc over the controller's."""
+"""A machine's own root: a tmpfs of limited size, with copy-on-write /usr and /etc over the controller's or a base's."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
+import uuid
 from pathlib import Path
 
 from tests.fleet.plan import Plan, Spec
@@ -23,17 +24,18 @@ def enter(plan: Plan, spec: Spec, home: Path, key: Path) -> None:
     root = home / "root"
     root.mkdir(exist_ok=True)
     mount("tmpfs", root, "tmpfs", 0, f"size={plan.disk_mb}m,mode=755")
-    _folders(plan, root)
-    for name in ("usr", "etc"):  # shared below, private above
+    below = Path(plan.base or "/")
+    _folders(plan, root, below)
+    for name in ("usr", "etc", "var") if plan.base else ("usr", "etc"):  # shared below, private above
         upper, work = root / f".cow/{name}", root / f".cow/{name}.work"
         for path in (root / name, upper, work):
-            path.mkdir()
+            path.mkdir(exist_ok=True)
         if name == "etc":
-            _etc(plan, spec, upper, key)
-        mount("overlay", root / name, "overlay", 0, f"lowerdir=/{name},upperdir={upper},workdir={work}")
+            _etc(plan, spec, upper, key, below / "etc")
+        mount("overlay", root / name, "overlay", 0, f"lowerdir={below / name},upperdir={upper},workdir={work}")
     _keys(plan, root)
     _devices(root / "dev")
-    mount("proc", root / "proc", "proc")
+    _proc(root)
     mount("sysfs", root / "sys", "sysfs", MS_RDONLY)
     for source, target in plan.bind:  # read-only views of big trees
         _bind(source, root / target.lstrip("/"))
@@ -47,18 +49,42 @@ def enter(plan: Plan, spec: Spec, home: Path, key: Path) -> None:
     os.chdir("/")
 
 
+def enter_again() -> None:
+    """The same root after a reboot that kept the disk: what lives in memory is new. Call inside the machine."""
+    call("umount2", "/proc", MNT_DETACH)
+    call("umount2", "/dev/shm", MNT_DETACH)  # noqa: S108  # the machine's own
+    _proc(Path("/"))
+    mount("shm", "/dev/shm", "tmpfs", 0, "mode=1777")  # noqa: S108
+    for path in Path("/run").iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+    for name in ("run/sshd", "run/lock"):
+        Path("/", name).mkdir()
+        Path("/", name).chmod(_FOLDERS[name])
+
+
+def _proc(root: Path) -> None:
+    """/proc, with a boot of the machine's own: its id tells two boots apart."""
+    mount("proc", root / "proc", "proc")
+    boot = root / ".cow/boot_id"
+    boot.write_text(f"{uuid.uuid4()}\n")
+    mount(boot, root / "proc/sys/kernel/random/boot_id", None, MS_BIND)
+
+
 def resize(size: int) -> None:
     """Give the running machine's root another size in bytes."""
     mount("tmpfs", "/", "tmpfs", MS_REMOUNT, f"size={size}")
 
 
-def _folders(plan: Plan, root: Path) -> None:
+def _folders(plan: Plan, root: Path, below: Path) -> None:
     os.umask(0)
     for name, mode in {**_FOLDERS, f"home/{plan.user}": 0o750, f"home/{plan.user}/.ssh": 0o700}.items():
         (root / name).mkdir(mode=mode)
     os.umask(0o022)
     (root / "var/run").symlink_to("/run")
-    for entry in Path("/").iterdir():  # /bin -> usr/bin and so on
+    for entry in below.iterdir():  # /bin -> usr/bin and so on
         if entry.is_symlink() and str(entry.readlink()).startswith("usr/"):
             (root / entry.name).symlink_to(entry.readlink())
 
@@ -84,8 +110,8 @@ def _bind(source: str, at: Path) -> None:
     mount("none", at, None, MS_BIND | MS_REMOUNT | MS_RDONLY)
 
 
-def _etc(plan: Plan, spec: Spec, etc: Path, key: Path) -> None:
-    """What differs from the controller's /etc; written into the overlay's upper layer."""
+def _etc(plan: Plan, spec: Spec, etc: Path, key: Path, below: Path) -> None:
+    """What differs from the /etc below; written into the overlay's upper layer."""
     user = plan.user
     (etc / "ssh").mkdir()
     for file in (key, key.with_suffix(".pub")):
@@ -97,11 +123,11 @@ def _etc(plan: Plan, spec: Spec, etc: Path, key: Path) -> None:
     )
     system = [
         line
-        for line in Path("/etc/passwd").read_text().splitlines()
+        for line in (below / "passwd").read_text().splitlines()
         if int(line.split(":")[2]) < 1000 or line.startswith("nobody:")
     ]
     (etc / "passwd").write_text("\n".join([*system, f"{user}:x:1000:1000::/home/{user}:/bin/bash"]) + "\n")
-    groups = [line for line in Path("/etc/group").read_text().splitlines() if int(line.split(":")[2]) < 1000]
+    groups = [line for line in (below / "group").read_text().splitlines() if int(line.split(":")[2]) < 1000]
     (etc / "group").write_text("\n".join([*groups, f"{user}:x:1000:"]) + "\n")
     (etc / "shadow").write_text(
         "".join(f"{line.split(':')[0]}:*:19000:0:99999:7:::\n" for line in system) + f"{user}:*:19000:0:99999:7:::\n"

@@ -14,6 +14,7 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import time
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from tests.fleet.relay import relay
 from tests.fleet.syscalls import NEWCGROUP, NEWIPC, NEWNET, NEWNS, NEWPID, NEWUTS, call, loopback_up
 
 SSHD = "/usr/sbin/sshd"
+_PATH = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"}
 
 
 class Machine:
@@ -36,8 +38,11 @@ class Machine:
         self.listener: socket.socket | None = None
         self.faults = Faults(plan.disk_mb, self._listen_again, self._deafen, self._kick)
 
-    def boot(self) -> None:
-        """Become a machine: new namespaces, then a fork whose child is PID 1 there."""
+    def boot(self, disk_of: int | None = None) -> None:
+        """Become a machine: new namespaces, then a fork whose child is PID 1 there.
+
+        `disk_of` is the mount namespace of the machine before a reboot that keeps the disk.
+        """
         self.home.mkdir(parents=True, exist_ok=True)
         key = self.home / "ssh_host_ed25519_key"
         if not key.exists():  # kept over a reboot, as on a real machine
@@ -45,17 +50,25 @@ class Machine:
         log = os.open(self.home / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self.outer_net = os.open("/proc/self/ns/net", os.O_RDONLY)
         self.listener = self._bound()
-        call("unshare", NEWNS | NEWUTS | NEWIPC | NEWPID | NEWNET | NEWCGROUP)
+        if disk_of is not None:
+            call("setns", disk_of, NEWNS)
+            os.close(disk_of)
+        call("unshare", (NEWNS if disk_of is None else 0) | NEWUTS | NEWIPC | NEWPID | NEWNET | NEWCGROUP)
         pid = os.fork()
         if pid:  # tell the supervisor PID 1's outside pid
             self._say({"pid": pid})
             os._exit(0)
-        disk.enter(self.plan, self.spec, self.home, key)
+        if disk_of is None:
+            disk.enter(self.plan, self.spec, self.home, key)
+        else:
+            disk.enter_again()
         socket.sethostname(self.spec.name)
         loopback_up()
         null = os.open("/dev/null", os.O_RDWR)
         for source, target in ((null, 0), (log, 1), (log, 2)):
             os.dup2(source, target)
+        if disk_of is not None and os.access("/etc/rc.local", os.X_OK):  # as a machine that boots from its disk does
+            subprocess.run(["/etc/rc.local"], env=_PATH, check=False)
         self._run()
 
     def _say(self, message: dict) -> None:
@@ -155,8 +168,7 @@ class Machine:
             connection = theirs
         os.dup2(connection.fileno(), 0)
         os.dup2(connection.fileno(), 1)
-        path = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"}
-        os.execve(SSHD, [SSHD, "-i", "-e", "-f", "/etc/ssh/sshd_config"], path)
+        os.execve(SSHD, [SSHD, "-i", "-e", "-f", "/etc/ssh/sshd_config"], _PATH)
 
     def _kill_connection(self, pid: int) -> None:
         self.connections.pop(pid, None)

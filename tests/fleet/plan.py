@@ -30,6 +30,7 @@ class Plan:
     bind: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     copy: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     sshd_extra: str = ""
+    base: str = ""  # a folder with another Linux (debootstrap); without one the machines see the controller's
     pubkey: str = ""
     supervisor: int | None = None
 

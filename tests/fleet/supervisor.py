@@ -72,14 +72,14 @@ class Supervisor:
             file.flush()
             return message["op"] != "stop"
 
-    def _start(self, spec: Spec) -> None:
+    def _start(self, spec: Spec, disk_of: int | None = None) -> None:
         ours, theirs = socket.socketpair()
         if os.fork() == 0:
             try:
                 for line in self.lines.values():
                     line.channel.close()
                 ours.close()
-                Machine(self.plan, spec, theirs).boot()
+                Machine(self.plan, spec, theirs).boot(disk_of)
             except BaseException as error:  # noqa: BLE001  # a fork must never return into the supervisor
                 with contextlib.suppress(OSError):
                     theirs.sendall(json.dumps({"error": repr(error)}).encode() + b"\n")
@@ -106,10 +106,14 @@ class Supervisor:
         chosen = [n for n in self.lines if any(fnmatch.fnmatch(n, p) for p in message["hosts"])]
         if not chosen:
             raise ValueError(f"no machine matches {message['hosts']}")
-        if message["op"] == "reboot":  # fresh disk, same address and host key
+        if message["op"] == "reboot":  # same address and host key; the old disk is kept by the mounts it is in
             for name in chosen:
+                spec = self.lines[name].spec
+                disk_of = os.open(f"/proc/{spec.pid}/ns/mnt", os.O_RDONLY) if message.get("keep") else None
                 self._kill(name)
-                self._start(self.lines[name].spec)
+                self._start(spec, disk_of)
+                if disk_of is not None:
+                    os.close(disk_of)
                 self._wait_ready(name)
             self._save()
             return {"ok": True}

@@ -142,6 +142,25 @@ def test_planted_files_reboot_and_a_stop_that_leaves_nothing(tmp_path: Path, fle
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
+def test_a_reboot_that_keeps_the_disk(tmp_path: Path, fleet_net: str) -> None:
+    """Files stay, processes and /run do not, the boot has another id, and rc.local ran before SSH answers."""
+    with Fleet(1, tmp_path / "f", net=fleet_net, port=2223, disk_mb=20 << 10) as small:
+        assert int(out(small.ssh("h001", "df -BM --output=avail / | tail -1 | tr -dc 0-9"))) > 20_000
+        before = out(small.ssh("h001", "cat /proc/sys/kernel/random/boot_id"))
+        boot = "#!/bin/sh\necho booted >> /var/log/boots\n"
+        out(small.ssh("h001", f"printf '{boot}' | sudo tee /etc/rc.local; sudo chmod +x /etc/rc.local; touch kept"))
+        out(small.ssh("h001", "sudo touch /run/gone; sudo rm /usr/bin/cksum; nohup sleep 99 >/dev/null 2>&1 &"))
+        small.reboot("h001", keep=True)
+        assert out(small.ssh("h001", "ls; cat /var/log/boots; ls /run")).split() == ["kept", "booted", "lock", "sshd"]
+        assert small.ssh("h001", "ls /usr/bin/cksum").returncode != 0
+        assert out(small.ssh("h001", "cat /proc/sys/kernel/random/boot_id")) != before
+        assert "sleep" not in out(small.ssh("h001", "cat /proc/[0-9]*/comm"))
+        small.reboot("h001", keep=True)
+        assert out(small.ssh("h001", "cat /var/log/boots")) == "booted\nbooted"
+        small.reboot("h001")
+        assert out(small.ssh("h001", "ls")) == ""
+
+
 def test_machines_die_with_a_killed_supervisor(tmp_path: Path, fleet_net: str) -> None:
     """Even kill -9 of the supervisor leaves no machine behind."""
     small = Fleet(2, tmp_path / "f", net=fleet_net, port=2223).start()

@@ -34,6 +34,7 @@ class Answer(msgspec.Struct, frozen=True):
     interpreter: str | None = None
     torch: str | None = None
     cuda: str | None = None
+    chosen: str | None = None
     running: Running | str | None = None
     finished: bool = False
     rebooted: bool = False
@@ -79,6 +80,7 @@ def understand(raw: Any) -> Answer:
             show(name, 60): show(value, 120) if isinstance(value, str) else value
             for name, value in list((answer.facts or {}).items())[:few]
         },
+        chosen=None if answer.chosen is None else show(answer.chosen, 400),
         plan=[show(step, 300) for step in answer.plan[:few]],
         listing=None if answer.listing is None else _listing(answer.listing),
         **clean,

@@ -14,7 +14,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
 from auditor.showing import show
-from auditor.transport import answers, no_module, ssh_trouble
+from auditor.transport import answers, no_module, ssh_trouble, sudo_trouble
 from auditor.transport.answers import Answer, Spoiled
 
 _PREFLIGHT = Path(__file__).parents[2] / "plugins" / "files" / "preflight.sh"
@@ -35,8 +35,10 @@ class Asking(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         if isinstance(result.get("probe"), dict):
             return answers.understand(result["probe"])
         if "module_stdout" not in result:  # it ran, and says itself why it failed
-            return Answer(reason="module_failed", detail=show(result.get("msg", "without a word")))
+            return Answer(reason="module_failed", detail=show(_last_word(result)))
         said = f"{result['module_stdout']}\n{result.get('module_stderr', '')}"
+        if self._connection.become and (sentence := sudo_trouble.explain(said)):
+            return Answer(reason=sudo_trouble.REASON, detail=sentence)
         script = _PREFLIGHT.read_bytes()
         printed = self._low_level_execute_command("/bin/sh", in_data=script).get("stdout", "")
         used = str(self.variables.get("ansible_python_interpreter") or "/usr/bin/python3")
@@ -99,3 +101,9 @@ class Asking(ActionBase):  # type: ignore[misc]  # Ansible ships no types
         used = next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmData:"))
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         resource.setrlimit(resource.RLIMIT_DATA, ((used << 10) + _SPARE_BYTES, hard))
+
+
+def _last_word(result: dict[str, Any]) -> str:
+    """Why a module failed: its message, or what it raised."""
+    raised = getattr(getattr(result.get("exception"), "event", None), "msg", None)
+    return str(result.get("msg") or raised or "it said nothing of why")

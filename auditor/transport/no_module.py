@@ -44,7 +44,10 @@ def diagnose(printed: str, used: str, said: str) -> Cause:
         return Cause("no_python", "there is no Python; 3.8 or newer is needed (any place, no package has to be added)")
     if places and not any(why == "ok" for why, _ in places):
         read_only = any("Read-only" in why for why, _ in places)
-        where = "; ".join(f"{place}: {why}" for why, place in places)
+        causes: dict[str, list[str]] = {}
+        for why, place in places:
+            causes.setdefault(why.rpartition(": ")[2], []).append(place)
+        where = "; ".join(f"{', '.join(there)}: {why}" for why, there in causes.items())
         return Cause("read_only" if read_only else "not_writable", where)
     if usable[0][1] != used:
         return Cause("no_python", f"{used} cannot be used", usable[0][1])

@@ -31,18 +31,32 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
      "the server shows another host key than the one you trusted before: it was not audited. Ask the provider whether "
      "the machine was replaced; if so, remove the old key with `ssh-keygen -R` and audit again"),
     (r"No \S+ host key is known|Host key verification failed", "host_key_unknown", "its host key is not known here"),
-    (r"Permission denied|Too many authentication failures|Invalid/incorrect password", "login_refused",
-     "the login was refused: check ansible_user and the key"),
+    (r"Permission denied \([^)]*(password|keyboard-interactive)|Invalid/incorrect password", "login_refused",
+     "the login was refused: check ansible_user, and the key or the password (--ask-pass, or ansible_password in a "
+     "vault)"),
+    (r"Permission denied|Too many authentication failures", "login_refused",
+     "the login was refused: check ansible_user and the key (this server takes no password)"),
+    (r"stdio forwarding failed|open failed: (connect failed|administratively prohibited)|UNKNOWN port 65535",
+     "unreachable", "the jump host could not be reached, or could not reach it: try ssh to both, one after the other"),
     (r"Could not resolve hostname|Name or service not known", "unreachable",
-     "its name cannot be resolved: check ansible_host"),
-    (r"Connection refused", "unreachable", "the connection was refused: no SSH server answers at this address"),
-    (r"[Tt]imed out|No route to host|Network is unreachable", "unreachable",
-     "it did not answer in time: is it running, and is the port open to you?"),
+     "its name cannot be resolved: check ansible_host, and that your DNS or VPN knows the name"),
+    (r"Connection refused", "unreachable",
+     "the connection was refused: the address answers, but no SSH server listens at this port: check ansible_port "
+     "with the provider's page, and whether the machine is still booting"),
+    (r"No route to host|Network is unreachable|Host is down", "unreachable",
+     "there is no way to this address from here: check ansible_host and your VPN; a private address needs a jump host"),
+    (r"during banner exchange", "unreachable",
+     "it did not answer in time: the port is open, but no SSH server speaks: check ansible_port, or reboot it"),
+    (r"[Tt]imed out", "unreachable",
+     "it did not answer in time: is it running, and does its firewall let this address of yours in?"),
     (r"Data could not be sent|Connection reset|Connection closed|Broken pipe", "unreachable",
      "the connection broke off"),
     (r"Bad configuration option|no argument after keyword|Can't open user config file", "ssh_config",
      "the local ssh does not accept its configuration"),
-    (r"sshpass|ssh-askpass", "login_refused", "a password is asked for: pass --ask-pass or use a key"),
+    (r"sshpass", "ssh_config",
+     "the program sshpass is missing here: apt-get install sshpass, or leave ansible_ssh_password_mechanism at "
+     "ssh_askpass, which needs no program, or use a key"),
+    (r"ssh-askpass", "login_refused", "a password is asked for: pass --ask-pass or use a key"),
 )  # fmt: skip
 
 

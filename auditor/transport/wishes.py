@@ -38,6 +38,7 @@ class Wishes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     accept_new_host_keys: bool = False
     limit: float | None = None
     silence: float = 180.0
+    lifetime: float = 86400.0
     poll: float = 5.0
     task_timeout: float = 180.0
     label: str | None = None
@@ -130,7 +131,7 @@ def check_probes(names: list[str], where: str) -> None:
 def _check(wishes: Wishes, server: str) -> None:
     check_probes(wishes.only, f"{server}: audit_only")
     check_probes(wishes.skip, f"{server}: audit_skip")
-    for name in ("budget", "soak_seconds", "limit", "silence", "poll", "task_timeout"):
+    for name in ("budget", "soak_seconds", "limit", "silence", "lifetime", "poll", "task_timeout"):
         value = getattr(wishes, name)
         if value is not None and not 0 < value < 10_000_000:
             raise UserError(f"{server}: audit_{name}: {value} must be above 0 seconds.")

@@ -90,13 +90,15 @@ class ActionModule(ActionBase):
         argv = [sys.executable, "-m", "auditor", "report", str(folder), "--lang", wish.lang]
         argv += ["--fail-on", "review" if wish.fail_on == "review" else "reject"]
         done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
-        written = done.returncode in (0, 1, 3)
+        # a program that broke ends with 1, as a rejected server does: only the workbook itself tells them apart
+        written = done.returncode in (0, 1, 3) and (folder / "report" / "report.xlsx").exists()
         failed = not written or done.returncode in FAILING[wish.fail_on]
         message = (
             f"audit_fail_on: {wish.fail_on}: a server is {'incomplete' if done.returncode == 3 else 'not accepted'}"
         )
         if not written:
-            message = f"the report could not be made: {done.stderr.strip() or done.stdout.strip()}"
+            said = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
+            message = f"the report could not be made: {said}. Try `auditor report {folder}`."
         return {
             "changed": True,
             "failed": failed,

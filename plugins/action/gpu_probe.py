@@ -17,7 +17,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleE
 from auditor import reading
 from auditor.errors import UserError
 from auditor.showing import show
-from auditor.transport import answers, collect, ssh_trouble, warmth, wishes
+from auditor.transport import answers, collect, ssh_trouble, sudo_trouble, warmth, wishes
 from auditor.transport.answers import Answer, Spoiled
 from auditor.transport.asking import Asking
 
@@ -62,7 +62,7 @@ class ActionModule(Asking):
         except AnsibleActionFail:
             raise
         except AnsibleError as error:
-            return result | self._ended(_PHASES[state], *_become_trouble(str(error)))
+            return result | self._refused(state, str(error))
 
     # started ---------------------------------------------------------------------------------------------------
 
@@ -86,12 +86,21 @@ class ActionModule(Asking):
             answer = self.ask(**arguments)
         if answer.reason and taken is None:
             return self._ended("start", answer.reason, answer.detail, **first_use)
-        details = _facts(answer) | first_use | (taken or {})
+        details = _facts(answer) | first_use | (taken or {}) | self._not_brought()
         details["folder"] = answer.folder
         details["deadline"] = time.monotonic() + self._wishes.limit_seconds
         details["module_python"] = _text_or_none(self.variables.get("ansible_python_interpreter"))
         collect.note(self._folder, self._server, "measure", **details)
-        return {"changed": True, "phase": "measure", "attached": taken is not None, "facts": _facts(answer)}
+        facts = _facts(answer) | self._not_brought()
+        return {"changed": True, "phase": "measure", "attached": taken is not None, "facts": facts}
+
+    def _not_brought(self) -> dict:
+        """Why the role could bring no torch, where it was asked to."""
+        told = self.variables.get("probe_runtime_brought")
+        if not self._task.args.get("prepared") or not isinstance(told, dict) or not told.get("reason"):
+            return {}
+        said = show(told.get("detail") or told["reason"], 250).replace("; ", ", ")  # "; " parts reasons in the report
+        return {"torch_missing": said}
 
     def _arguments(self) -> dict:
         probe = Path(self._wishes.probe or PROBE).read_bytes()
@@ -103,6 +112,7 @@ class ActionModule(Asking):
             "payload": base64.b64encode(probe).decode("ascii"),
             "sha256": hashlib.sha256(probe).hexdigest(),
             "options": self._wishes.options(),
+            "lifetime": self._wishes.limit_seconds + self._wishes.lifetime,
             **self._preparing(),
         }
 
@@ -221,9 +231,10 @@ class ActionModule(Asking):
     def _lost(self, state: str, said: str) -> dict:
         """The connection failed: an ending before the probe runs, patience while it does."""
         trouble = ssh_trouble.explain(said)
-        sentence = trouble.sentence
+        destination, port = self.where()
+        sentence = f"{trouble.sentence} ({destination}{f' port {port}' if port else ''})"
         if trouble.reason == "host_key_unknown" and (key := self.shown_key()):
-            sentence = ssh_trouble.how_to_accept(*self.where(), key)
+            sentence = ssh_trouble.how_to_accept(destination, port, key)
         if state != "collected" or not self._known:
             return self._ended("reach", trouble.reason, sentence, unreachable=True)
         now = time.monotonic()
@@ -232,6 +243,15 @@ class ActionModule(Asking):
             collect.note(self._folder, self._server, "measure", silent_since=since)
             return {"finished": False, "msg": sentence, "silent": round(now - since)}
         return self._ended("measure", trouble.reason, f"lost in mid-probe: {sentence}", unreachable=True)
+
+    def _refused(self, state: str, said: str) -> dict:
+        """Ansible itself gave up before or while it talked: sudo, a missing program of the controller, or its words."""
+        if sentence := sudo_trouble.explain(said):
+            return self._ended(_PHASES[state], sudo_trouble.REASON, sentence)
+        if "sshpass" in said:
+            trouble = ssh_trouble.explain(said)
+            return self._ended("reach", trouble.reason, trouble.sentence)
+        return self._ended(_PHASES[state], "failed", said)
 
     def _ended(self, phase: str, reason: str, detail: str | None, *, unreachable: bool = False, **more: object) -> dict:
         if self._folder.name and not self._task.check_mode:
@@ -242,7 +262,9 @@ class ActionModule(Asking):
 
 def _facts(answer: Answer) -> dict:
     """What the preflight found, for the state and the display."""
-    known = {name: getattr(answer, name) for name in ("interpreter", "torch", "cuda") if getattr(answer, name)}
+    known = {
+        name: getattr(answer, name) for name in ("interpreter", "torch", "cuda", "chosen") if getattr(answer, name)
+    }
     return known | (answer.facts or {})
 
 
@@ -266,12 +288,6 @@ def _no_record(answer: Answer) -> tuple[str, str]:
     if answer.exit is None:
         return "probe_died", f"the probe was killed from outside or ran out of memory ({words or 'no last words'})"
     return "no_record", f"the probe ended with code {answer.exit} and wrote no record ({words or 'no last words'})"
-
-
-def _become_trouble(said: str) -> tuple[str, str]:
-    if "password" in said:
-        return "sudo_refused", "sudo asks for a password: pass --ask-become-pass, or audit without become"
-    return "failed", said
 
 
 def _text_or_none(value: object) -> str | None:

@@ -132,4 +132,6 @@ def _plan(facts: dict) -> str:
     """With what a server is, or would be, measured."""
     torch = facts.get("torch")
     cuda = f"CUDA {facts['cuda']}" if facts.get("cuda") else "no CUDA"
-    return f"{show(facts.get('interpreter', 'Python'))}, " + (f"torch {show(torch)}, {cuda}" if torch else "no torch")
+    missing = f" ({show(facts['torch_missing'])})" if facts.get("torch_missing") else ""
+    with_torch = f"torch {show(torch)}, {cuda}" if torch else "no torch"
+    return f"{show(facts.get('interpreter', 'Python'))}, {with_torch}{missing}"

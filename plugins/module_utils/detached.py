@@ -4,17 +4,21 @@
 
 Standard library only, Python >= 3.8. A process is known by pid and start time; its descendants, also those that
 left the session, by a variable in their environment that holds our folder's unpredictable name.
+
+Run as a program, this file is the timer that keeps a server clean when the controller never comes back.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Sequence
 
 MARK = "AUDITOR_FOLDER"
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH")
@@ -69,6 +73,38 @@ def start(argv: list[str], folder: Path, environment: dict[str, str]) -> Identit
         )
     process.returncode = 0  # it is not waited for: it outlives this module
     return Identity(process.pid, _ticks(process.pid) or 0, boot_id())
+
+
+def start_timer(folder: Path, seconds: float, others: Sequence[Path] = ()) -> None:
+    """Leave a sleeping process that ends what is ours and removes `folder` and `others` after so many seconds.
+
+    It carries our mark: whoever ends the audit ends it, too. A reboot ends it without a trace of ours in memory.
+    """
+    program = folder / "timer.py"
+    program.write_text(_source(), encoding="utf-8")
+    argv = [sys.executable, "-I", str(program), str(seconds), str(folder), *map(str, others)]
+    subprocess.Popen(  # noqa: S603  # a fixed argv, no shell
+        argv,
+        cwd="/",
+        env={"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", MARK: str(folder)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ).returncode = 0  # it is not waited for
+
+
+def _source() -> str:
+    """This file's text; on a server it lies in the archive that Ansible sent."""
+    text = __loader__.get_source(__name__)  # type: ignore[name-defined]
+    return str(text)
+
+
+def _wait_and_tidy(seconds: float, folders: list[Path]) -> None:
+    time.sleep(seconds)
+    end(None, folders[0], 0.0)
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)  # a link in it is removed, never followed
 
 
 def boot_id() -> str:
@@ -136,3 +172,7 @@ def _state(pid: int) -> str:
 def _ticks(pid: int) -> int | None:
     fields = _stat(pid)
     return int(fields[19]) if len(fields) > 19 and fields[0] != "Z" else None
+
+
+if __name__ == "__main__":
+    _wait_and_tidy(float(sys.argv[1]), [Path(name) for name in sys.argv[2:]])

@@ -44,12 +44,13 @@ class Obstacle(Exception):
 def preflight(params: dict) -> dict:
     """What this server is, what it lacks, and what the roles would do about it. Changes nothing."""
     facts = host_facts.gather()
-    interpreter, torch, cuda = _choose(params["interpreter"])
+    branch = str(facts["driver_version"] or "").split(".")[0]
+    interpreter, torch, cuda, chosen = _choose(params["interpreter"], int(branch) if branch.isdigit() else None)
     driver = driver_plan.plan(facts, params["driver"])
     dcgm = dcgm_plan.plan(facts, params["dcgm"])
     lacks = [name for name, plan in (("driver", driver), ("dcgm", dcgm)) if plan.action == "install"]
     gpus = bool(facts["nvidia_devices"] or facts["driver_version"])
-    wished = f"torch {torch} of {interpreter}" if torch else f"{interpreter}, which has no torch"
+    wished = f"torch {torch} of {interpreter}: {chosen}" if torch else f"{interpreter}, which has no torch"
     if gpus and cuda is None and not params["interpreter"]:
         lacks.append("torch")
         wished = "no Python with a CUDA torch is there: one is brought into a folder of the audit's"
@@ -58,9 +59,10 @@ def preflight(params: dict) -> dict:
         "interpreter": interpreter,
         "torch": torch,
         "cuda": cuda,
+        "chosen": chosen,
         "lacks": lacks,
         "plan": [*steps, f"measured with: {wished}"],
-        "facts": {name: facts[name] for name in _TOLD} | {"gpus_on_bus": len(facts["nvidia_devices"])},
+        "facts": {**{name: facts[name] for name in _TOLD}, "gpus_on_bus": len(facts["nvidia_devices"])},
     }
 
 
@@ -100,6 +102,8 @@ def _start(params: dict) -> dict:
         raise Obstacle("damaged", "the probe file arrived damaged")
     probe = folder / PROBE
     try:
+        if not params["keep"]:
+            detached.start_timer(folder, params["lifetime"], torch_folder.ours())
         if not probe.exists() or probe.read_bytes() != payload:
             probe.write_bytes(payload)
         if hashlib.sha256(probe.read_bytes()).hexdigest() != params["sha256"]:
@@ -160,15 +164,16 @@ def _wish(params: dict) -> list:
     return [params["server"], params["sha256"], *params["options"]]
 
 
-def _choose(wanted: str | None) -> tuple[str, str | None, str | None]:
-    """The interpreter to measure with, its torch and CUDA; without torch anywhere, the one that runs this module."""
-    found = torch_search.search(prefixes=[folder / "venv" for folder in torch_folder.ours()])
+def _choose(wanted: str | None, driver: int | None) -> tuple[str, str | None, str | None, str]:
+    """The interpreter to measure with, its torch and CUDA, and why; without any torch the one that runs this module."""
+    found = torch_search.search(prefixes=[folder / "venv" for folder in torch_folder.ours()], driver=driver)
     if wanted:
         if not os.access(wanted, os.X_OK):
             raise Obstacle("no_interpreter", f"audit_interpreter {wanted} is no program here")
         same = [one for one in found if one.interpreter == wanted or Path(one.interpreter).samefile(wanted)]
-        return (wanted, same[0].torch, same[0].cuda) if same else (wanted, None, None)
-    return (found[0].interpreter, found[0].torch, found[0].cuda) if found else (sys.executable, None, None)
+        return (wanted, *((same[0].torch, same[0].cuda) if same else (None, None)), "audit_interpreter names it")
+    why = torch_search.why(found, driver)
+    return (*found[0][:3], why) if found else (sys.executable, None, None, why)
 
 
 def _told(folder: Path) -> dict | None:

@@ -57,7 +57,11 @@ def make() -> Path:
             tried.append((place, error))
     numbers = {error.errno for _, error in tried}
     reason = "disk_full" if numbers & _FULL else "read_only" if errno.EROFS in numbers else "not_writable"
-    raise NoPlace(reason, "; ".join(f"{place}: {error.strerror}" for place, error in tried))
+    causes: dict[str, list[str]] = {}
+    for place, error in tried:
+        causes.setdefault(error.strerror, []).append(str(place))
+    where = "; ".join(f"{', '.join(there)}: {why}" for why, there in causes.items())
+    raise NoPlace(reason, f"{_NEED_BYTES >> 20} MiB are needed; {where}")
 
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}

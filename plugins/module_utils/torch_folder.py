@@ -24,6 +24,10 @@ NAME = re.compile(r"auditor-torch-[0-9a-f]{16}")
 CUDA_BYTES = 12 << 30  # 3 GB of wheels, 6-7 GB unpacked, and room for pip's own copies
 CPU_BYTES = 2 << 30
 _PIP_SECONDS = 1500
+_NO_WAY = re.compile(
+    "Temporary failure in name resolution|Name or service not known|nodename nor servname|Network is unreachable"
+    "|No route to host|Connection refused|Connection to [^ ]+ timed out|Connection reset|Cannot connect to proxy"
+)
 
 
 class Wish(NamedTuple):
@@ -94,6 +98,13 @@ def make(wish: Wish, python: str = sys.executable, run: Callable[[Sequence[str],
             raise NotMade("no_venv", f"{python} makes no virtual environment: {words}")
         (folder / "tmp").mkdir()
         code, words = run([*_pip(python, made, wish), *_arguments(wish)], _environment(wish, folder))
+        offline = _NO_WAY.search(words)
+        if code and offline:
+            raise NotMade(
+                "no_internet",
+                f"pip reached no package index ({offline[0]}): audit_wheelhouse brings torch without internet, "
+                "probe_runtime_index and probe_runtime_proxy name a way",
+            )
         if code:
             raise NotMade("pip_failed", f"pip could not bring torch {wish.version}: {words}")
         shutil.rmtree(folder / "tmp", ignore_errors=True)
@@ -190,5 +201,5 @@ def _run(argv: Sequence[str], environment: dict) -> tuple:
     except (OSError, subprocess.TimeoutExpired) as error:
         return 126, str(error)[:200]
     lines = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()]
-    wrong = [line for line in lines if line.startswith("ERROR")] or lines
-    return done.returncode, (wrong[-1] if wrong else "")[:300]
+    wrong = [line for line in lines if _NO_WAY.search(line)] or [line for line in lines if line.startswith("ERROR")]
+    return done.returncode, (wrong or lines or [""])[-1][-300:]

@@ -31,15 +31,49 @@ class Found(NamedTuple):
     python: tuple[int, int]
 
 
-def search(root: str = "/", home: str | None = None, prefixes: Sequence[Path] = ()) -> list[Found]:
-    """Every usable interpreter with torch, best first: CUDA builds, then newer torch. `prefixes` are looked at too."""
+def search(
+    root: str = "/", home: str | None = None, prefixes: Sequence[Path] = (), driver: int | None = None
+) -> list[Found]:
+    """Every usable interpreter with torch, best first. `prefixes` are looked at too.
+
+    A CUDA build that the driver's branch runs, then any CUDA build (compatibility libraries may help it), then newer
+    torch.
+    """
     found = {}
     files = _version_files(Path(root), Path(home or os.environ.get("HOME") or "/nonexistent"))
     for version_file in [*files, *(file for prefix in prefixes for file in _glob(prefix, _PACKAGES))]:
         one = _read(Path(root), version_file)
         if one:
             found[one.interpreter] = one
-    return sorted(found.values(), key=lambda f: (f.cuda is not None, _number(f.torch)), reverse=True)
+    best = sorted(found.values(), key=lambda f: (runs(f, driver), f.cuda is not None, _number(f.torch)), reverse=True)
+    return list(best)
+
+
+def runs(one: Found, driver: int | None) -> bool:
+    """Whether this build is made for CUDA and this branch of the driver runs that CUDA by itself."""
+    if one.cuda is None:
+        return False
+    return driver is None or int(re.match(r"\d*", one.cuda)[0] or 0) <= (13 if driver >= 580 else 12)
+
+
+def why(found: Sequence[Found], driver: int | None = None) -> str:
+    """Why the first of them is taken, with those that were passed over."""
+    if not found:
+        return "no Python here has torch"
+    best, others = found[0], found[1:]
+    if not others:
+        return "the only Python here with torch"
+    rivals = [
+        one for one in others if runs(one, driver) == runs(best, driver) and (one.cuda is None) == (best.cuda is None)
+    ]
+    kind = "torch with CUDA" if best.cuda else "torch"
+    reason = f"the newest {kind}" if rivals else f"the only {kind}"
+    if best.cuda and driver is not None and runs(best, driver):
+        reason += f" that driver {driver} runs"
+    passed = ", ".join(
+        f"{one.interpreter} (torch {one.torch}, {'CUDA ' + one.cuda if one.cuda else 'no CUDA'})" for one in others
+    )
+    return f"{reason} of {len(found)}; passed over: {passed}"
 
 
 def _version_files(root: Path, home: Path) -> list[Path]:

@@ -58,6 +58,10 @@ options:
     description: Whether a folder that an earlier audit was told to keep is used again.
     type: bool
     default: false
+  lifetime:
+    description: Seconds after which the server itself removes what an audit left that nobody collected.
+    type: float
+    default: 86400
   folder:
     description: The audit's folder on this server.
     type: str
@@ -111,7 +115,7 @@ def main() -> None:
             "prepare": {"type": "bool", "default": False},
             "driver": {"type": "str", "default": "missing"}, "dcgm": {"type": "str", "default": "missing"},
             "folder": text, "options": {"type": "list", "elements": "str", "default": []},
-            "keep": {"type": "bool", "default": False},
+            "keep": {"type": "bool", "default": False}, "lifetime": {"type": "float", "default": 86400.0},
             "packages_before": {"type": "list", "elements": "str"},
             "stop": {"type": "bool", "default": False}, "limit": {"type": "int", "default": 8 << 20},
         },

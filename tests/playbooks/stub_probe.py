@@ -19,14 +19,12 @@ from pathlib import Path
 def record(wish: argparse.Namespace) -> dict:
     """A record that says of itself that it is synthetic."""
     row = {"probe": "server_facts", "method": 1, "subject": "server", "status": "measured", "seconds": 0.1}
-    reading = {
-        "probe": "server_facts",
-        "metric": "server_facts_hostname",
-        "subject": "server",
-        "with": {},
-        "value": os.uname().nodename,
-        "source": "kernel/sysfs",
-    }
+    common = {"probe": "server_facts", "subject": "server", "with": {}}
+    python = f"{sys.executable} {sys.version_info[0]}.{sys.version_info[1]}"
+    readings = [
+        {**common, "metric": "server_facts_hostname", "value": os.uname().nodename, "source": "kernel/sysfs"},
+        {**common, "metric": "server_facts_interpreter", "value": python, "source": "measured"},
+    ]
     return {
         "schema": 1,
         "tool": {"name": "stub", "version": "0"},
@@ -40,7 +38,7 @@ def record(wish: argparse.Namespace) -> dict:
         "seconds": {"total": 1.0, "fixed": 0.1, "measuring": 0.9},
         "subjects": [{"id": "server", "kind": "server"}],
         "probes": [row],
-        "readings": [reading],
+        "readings": readings,
         "series": [],
         "attachments": {},
     }

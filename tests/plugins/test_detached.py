@@ -79,3 +79,34 @@ def test_H04_a_strangers_process_lives_on(folder: Path) -> None:
     finally:
         decoy.kill()
         decoy.wait()
+
+
+def gone(path: Path) -> bool:
+    """Whether it goes within the time a person would wait."""
+    limit = time.monotonic() + 20
+    while path.exists() and time.monotonic() < limit:
+        time.sleep(0.02)
+    return not path.exists()
+
+
+def test_the_timer_ends_and_removes_what_nobody_collected(folder: Path, tmp_path: Path) -> None:
+    """When its time is over: the probe and its children, our folder, a torch of ours; a link's target stays."""
+    torch, precious = tmp_path / "torch", tmp_path / "precious"
+    for made in (torch, precious):
+        made.mkdir()
+    (precious / "file").write_text("not ours")
+    (folder / "link").symlink_to(precious)
+    start(_PARENT, folder)
+    pids = family(folder, 2)
+    detached.start_timer(folder, 0.3, [torch])
+    assert gone(folder) and gone(torch)
+    assert not any(Path(f"/proc/{pid}").exists() and detached._state(pid) not in ("Z", "") for pid in pids)
+    assert (precious / "file").read_text() == "not ours"
+
+
+def test_the_timer_ends_with_the_audit(folder: Path) -> None:
+    """It carries our mark: ending the audit ends it, and no process of ours waits on."""
+    detached.start_timer(folder, 600)
+    assert len(family(folder, 1)) == 1
+    assert detached.end(None, folder, grace=0) == []
+    assert detached._marked(folder) == []

@@ -65,6 +65,32 @@ def test_cuda_comes_before_cpu_and_new_before_old(tmp_path: Path) -> None:
     assert [one.torch for one in found] == ["2.13.0", "2.9.1", "2.14.0+cpu"]
 
 
+@pytest.mark.parametrize(
+    ("driver", "first", "why"),
+    [
+        (None, "2.13.0", "the newest torch with CUDA of 3; passed over: "),
+        (580, "2.13.0", "the newest torch with CUDA that driver 580 runs of 3; "),
+        (570, "2.9.1", "the only torch with CUDA that driver 570 runs of 3; "),
+    ],
+)
+def test_a_build_that_the_driver_runs_comes_first(tmp_path: Path, driver: int | None, first: str, why: str) -> None:
+    """CUDA 13 needs driver 580; which one wins, against which, is a sentence."""
+    for name, version, cuda in (("a", "2.14.0+cpu", None), ("b", "2.9.1", "12.8"), ("c", "2.13.0", "13.0")):
+        torch(tmp_path, f"opt/{name}/lib/python3.11/site-packages", version, cuda)
+        program(tmp_path, f"opt/{name}/bin/python3")
+    found = torch_search.search(str(tmp_path), home=str(tmp_path / "nobody"), driver=driver)
+    assert found[0].torch == first and found[2].torch == "2.14.0+cpu"
+    said = torch_search.why(found, driver)
+    assert said.startswith(why) and f"{tmp_path}/opt/a/bin/python3 (torch 2.14.0+cpu, no CUDA)" in said
+
+
+def test_why_where_there_is_no_choice(tmp_path: Path) -> None:
+    """None, or one."""
+    assert torch_search.why([]) == "no Python here has torch"
+    one = Found("/opt/conda/bin/python", "2.13.0", "13.0", (3, 12))
+    assert torch_search.why([one]) == "the only Python here with torch"
+
+
 def test_what_cannot_be_used_is_not_offered(tmp_path: Path) -> None:
     """Python 3.7, an environment without interpreter, a version file that says nothing."""
     torch(tmp_path, "opt/old/lib/python3.7/site-packages")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -16,15 +17,16 @@ from auditor.judge import ServerInput, judge
 from auditor.judge import policy as policies
 from auditor.order import Order, Orders
 from auditor.records import Reading, Record
-from auditor.runs import Run
+from auditor.runs import Run, State
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """A judgement with its way back to the records on disk."""
+    """A judgement with its way back to the records on disk; `unanswered` servers are in ORDER.yml and in no record."""
 
     judgement: Judgement
     run: Run | None
     paths: dict[str, Path]
+    unanswered: tuple[str, ...] = ()
 
     def record(self, name: str) -> Record | None:
         """One server's record, read again from disk; None when none came or it is refused."""
@@ -60,6 +62,8 @@ def judge_run(folder: Path) -> Judged:
 def judge_heap(files: Sequence[Path], orders: Orders | None = None) -> Judged:
     """Judge records that came another way; a server is named by its record, else by its file.
 
+    A server that has an order of its own and no record is a row too: `unanswered` names it.
+
     Raises:
         UserError: no file was given, or two records are of one server.
     """
@@ -72,14 +76,15 @@ def judge_heap(files: Sequence[Path], orders: Orders | None = None) -> Judged:
             raise UserError(f"{path}: a record of the server {name} was already given by {paths[name]}; keep one.")
         paths[name] = path
     orders = orders or Orders()
+    unanswered = tuple(name for name in orders.servers if name not in paths)
     judgement = judge(
-        lambda: _of_files(paths, orders),
+        lambda: itertools.chain(_of_files(paths, orders), _ordered_alone(unanswered, orders)),
         run=runs.LOOSE,
         inventory=runs.LOOSE,
         version=__version__,
-        of_inventory=len(paths),
+        of_inventory=len(paths) + len(unanswered),
     )
-    return Judged(judgement, None, paths)
+    return Judged(judgement, None, paths, unanswered)
 
 
 def with_attachments(record: Record) -> Record:
@@ -103,6 +108,11 @@ def _of_run(run: Run) -> Iterator[ServerInput]:
 def _of_files(paths: dict[str, Path], orders: Orders) -> Iterator[ServerInput]:
     for name, path in paths.items():
         yield _input(name, path, orders.for_server(name), None)
+
+
+def _ordered_alone(names: Iterable[str], orders: Orders) -> Iterator[ServerInput]:
+    for name in names:
+        yield ServerInput(name, orders.for_server(name), state=State("collect", "no_record_given"))
 
 
 def _input(name: str, path: Path, order: Order | None, run: Run | None) -> ServerInput:

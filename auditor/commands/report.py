@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import shutil
 import sys
 import tempfile
@@ -77,6 +78,9 @@ def command(
         console = Console(highlight=False)
         for one in redacted(judged) if redact else judged:
             print_judgement(one, console, language)
+    for one in judged:
+        for name in one.unanswered:
+            click.echo(_unanswered(name, one, redact), err=True)
     for path in written:
         click.echo(str(path), err=as_json)
     ctx.exit(exit_code([one.judgement for one in judged], fail_on))
@@ -108,6 +112,15 @@ def exit_code(judgements: Sequence[Judgement], fail_on: str) -> int:
     if verdicts & failing:
         return 1
     return 3 if "incomplete" in verdicts else 0
+
+
+def _unanswered(name: str, judged: Judged, redact: bool) -> str:
+    """The warning about a server that the orders name and no record is of."""
+    if redact:
+        return "warning: a server was ordered, but no record is of it: its row says so."
+    near = difflib.get_close_matches(name, [server for server in judged.paths if server != name], 1)
+    meant = f" Was {near[0]} meant?" if near else " Give its record too, or take it out of the orders."
+    return f"warning: {name} was ordered, but no record is of it: its row says so.{meant}"
 
 
 def _name(name: str, redact: bool) -> str:

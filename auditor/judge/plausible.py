@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 import msgspec
 
@@ -75,22 +76,46 @@ def impossible(
 ) -> Iterator[Impossible]:
     """Every figure of a record that cannot be true; `common` is the model of readings about no GPU of their own."""
     for metric, readings in view.by_metric():
-        lowest = metric in _ABOVE_ZERO
-        if not lowest and metric not in _SHARES and not metric.endswith(_UNITS) and "celsius" not in metric:
+        least = _least(metric)
+        bounded = _bounded(metric)
+        if least is None and not bounded:
             continue
         for reading in readings:
-            if not is_number(reading.value):
+            value = reading.value
+            if not is_number(value):
+                continue
+            low = least is not None and value <= least
+            if not low and not bounded and value < math.inf:
                 continue
             own = identities.get(reading.subject.partition("-")[0])
             model = own.model if own else common
-            value = float(reading.value)
-            limit, why = ceiling(view, model, reading, lines)
-            signed = metric.endswith("_celsius") and not lowest  # margins and sensors in the cold
-            below = value <= 0 if lowest else value < 0 and not signed
-            if below or not math.isfinite(value):
-                yield Impossible(reading, None, model.name if model else None, "unit")
-            elif limit is not None and value > limit:
+            limit, why = (None, "unit") if low or not math.isfinite(value) else ceiling(view, model, reading, lines)
+            if limit is None and (low or not math.isfinite(value)) or limit is not None and value > limit:
                 yield Impossible(reading, limit, model.name if model else None, why)
+
+
+_JUST_BELOW_ZERO = -math.ulp(0.0)
+
+
+@cache
+def _least(metric: str) -> float | None:
+    """The greatest figure of a metric that is too small to be true; None where any sign may be (margins, nodes)."""
+    if metric in _ABOVE_ZERO:
+        return 0.0
+    return _JUST_BELOW_ZERO if metric in _SHARES or metric.endswith(_UNITS) else None
+
+
+@cache
+def _bounded(metric: str) -> bool:
+    """Whether anything is known that such a figure cannot pass."""
+    return (
+        metric in _ABOVE_ZERO
+        or metric in _SHARES
+        or metric in ("training_step_nvlink_use_ratio", "thermal_memory_celsius")
+        or metric.endswith(("_watts", "_clock_hertz"))
+        or metric.startswith(("matmul_", "collectives_"))
+        and metric.endswith("_per_second")
+    )
 
 
 def ceiling(view: ServerView, model: Model | None, reading: Reading, lines: Lines) -> tuple[float | None, str]:

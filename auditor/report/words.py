@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from auditor.judge.texts import N_
-from auditor.report.show import show
+from auditor.report.wording import worded
 
 if TYPE_CHECKING:
     from auditor.report.texts import Texts
@@ -64,6 +63,7 @@ WORDS: dict[str, str] = {
     "record_refused": N_("its record was refused"),
     "could_not_be_judged": N_("its record could not be judged"),
     "never_started": N_("its audit was never started"),
+    "no_record_given": N_("it was ordered, and no record of it was given"),
     "ssh_config": N_("the SSH configuration does not work"),
     "connection_lost": N_("the connection was lost"),
     "login_refused": N_("the server refused the login"),
@@ -104,22 +104,6 @@ NEEDS: dict[str, str] = {
     "all_reduce_cpu": N_("all-reduce on the CPU"),
 }
 
-# Why a needed reading is missing, as auditor.judge.needs says it; the blanks hold what it saw.
-_WHY_MISSING = (
-    N_("no reading came"),
-    N_("only the {source} spoke"),
-    N_("the {source} gave no count"),
-    N_("the record shows one GPU"),
-    N_("{seen} of {wanted} pairs"),
-    N_("{seen} of {wanted} GPUs"),
-    N_("no usable value came"),
-    N_("taken by method {method}, older than the lines were set for"),
-)
-_SOURCES = {"driver": N_("driver"), "kernel": N_("kernel"), "measurement": N_("measurement")}
-_WHY_PATTERNS = tuple(
-    (re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[\\w.]+)", re.escape(one))), one) for one in _WHY_MISSING
-)
-
 
 def word(texts: Texts, key: str | None) -> str:
     """A fixed word in the reader's language; a word nobody listed is shown as it is."""
@@ -133,9 +117,9 @@ def reason_text(texts: Texts, reason: str | None) -> str:
     key, _, detail = reason.partition(": ")
     word_key = key.replace(" ", "_")
     if word_key not in WORDS:
-        return texts._(reason) if texts.has(reason) else show(reason, 2000)
+        return worded(texts, reason)
     known = texts._(WORDS[word_key])
-    return f"{known}: {reason_text(texts, detail)}" if detail else known
+    return texts._(N_("{word}: {detail}"), word=known, detail=reason_text(texts, detail)) if detail else known
 
 
 def missing_text(texts: Texts, missing: Sequence[str]) -> str:
@@ -158,15 +142,7 @@ def needs_text(texts: Texts, what: str) -> str:
 
 def why_missing(texts: Texts, reasons: str) -> str:
     """Why needed readings are missing: our sentences in the reader's language, a server's words as they came."""
-    return "; ".join(_why(texts, one) for one in reasons.split("; "))
-
-
-def _why(texts: Texts, reason: str) -> str:
-    for pattern, message in _WHY_PATTERNS:
-        found = pattern.fullmatch(reason)
-        if found:
-            return texts._(message, **{key: texts._(_SOURCES.get(v, v)) for key, v in found.groupdict().items()})
-    return reason_text(texts, reason)
+    return texts._(N_("; ")).join(reason_text(texts, one) for one in reasons.split("; "))
 
 
 def span(subjects: Sequence[str]) -> str:

@@ -61,9 +61,11 @@ _WHAT = {
     "training_step_nvlink_use_ratio": N_("use of NVLink"),
 }
 _CEILINGS = {
-    "links": "what the links of the model carry in the measured directions (gpus.yaml; PCI-SIG), and 15 %",
-    "driver": "the board's own highest power limit, as the driver tells it",
-    "unit": "a share is at most 1, a GPU above 130 degrees is off (docs/thresholds.md, figures that cannot be true)",
+    "links": N_("what the links of the model carry in the measured directions (gpus.yaml; PCI-SIG), and 15 %"),
+    "driver": N_("the board's own highest power limit, as the driver tells it"),
+    "unit": N_(
+        "a share is at most 1, a GPU above 130 degrees is off (docs/thresholds.md, figures that cannot be true)"
+    ),
 }
 _VARIANTS = {"links": "beyond-its-links", "unit": "beyond-measure", "driver": "beyond-measure", "model": None}
 
@@ -111,7 +113,7 @@ def _variant(one: Impossible) -> str | None:
 def _ceiling(case: Case, one: Impossible) -> str:
     """Where the ceiling comes from that the figure is above, or the floor it is below."""
     if one.limit is None:
-        return "what was measured is above zero, and no count is below it"
+        return N_("what was measured is above zero, and no count is below it")
     if one.why != "model":
         return _CEILINGS[one.why]
     lines, metric = case.lines, one.reading.metric

@@ -1,8 +1,8 @@
 """Host CPU: floating-point rate of a matrix product on all CPUs and on one.
 
 Square products of torch's BLAS with random data, the mean over a window after one warm-up product. All
-CPUs tell a short quota, a throttled host, a neighbour; one CPU tells the clock and the generation. The first
-worker measures, for it has torch; the others wait.
+CPUs tell a short quota, a throttled host, a neighbour; one CPU tells the clock and the generation. Any worker
+that has torch measures it.
 """
 
 import time
@@ -12,7 +12,7 @@ from auditor.probes.engine.every_cpu import every_cpu
 from auditor.records import Reading
 
 KEY = "host_cpu"
-SCOPE = "all"
+SCOPE = "any"
 DEVICES = ("cuda", "cpu")
 NEEDS = ("torch",)
 SECONDS = {"quick": 0.8, "standard": 6.0, "soak": 20.0}
@@ -30,8 +30,6 @@ def applies(context: Any) -> Optional[str]:
 
 def run(context: Any) -> Iterator[Reading]:
     """float32 on all CPUs and on one; float64 too outside quick."""
-    if context.rank:
-        return
     import torch
 
     dtypes = ("fp32",) if context.profile == "quick" else ("fp32", "fp64")

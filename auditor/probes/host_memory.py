@@ -3,7 +3,7 @@
 STREAM (McCalpin): float64, each array at least four times the last-level caches, the best of several
 passes, bytes counted as the kernel states them (copy and scale 2 streams, add and triad 3), the extra read
 that a store may cost not counted. torch's own vectorized loops on all CPUs; first touched by the same
-threads that use it, so that memory lies on their NUMA node. The first worker measures, for it has torch.
+threads that use it, so that memory lies on their NUMA node. Any worker that has torch measures it.
 """
 
 import os
@@ -16,7 +16,7 @@ from auditor.probes.engine.every_cpu import every_cpu
 from auditor.records import Reading
 
 KEY = "host_memory"
-SCOPE = "all"
+SCOPE = "any"
 DEVICES = ("cuda", "cpu")
 NEEDS = ("torch",)
 SECONDS = {"quick": 1.2, "standard": 10.0, "soak": 20.0}
@@ -39,8 +39,6 @@ def applies(context: Any) -> Optional[str]:
 
 def run(context: Any) -> Iterator[Reading]:
     """The four kernels of STREAM, best pass of each."""
-    if context.rank:
-        return
     import torch
 
     size, wanted = array_bytes(context.profile)
@@ -65,20 +63,11 @@ def run(context: Any) -> Iterator[Reading]:
 
 def measure(torch: Any, size: int, repeats: int, remaining: Callable[[], float]) -> Dict[str, List[float]]:
     """Seconds of each pass of each kernel on three float64 arrays of `size` bytes; the first pass is not kept."""
-    count = size // 8
-    a, b, c = (torch.empty(count, dtype=torch.float64) for _ in range(3))
-    for array, value in ((a, 1.0), (b, 2.0), (c, 0.5)):
-        array.fill_(value)
-    kernels: Tuple[Tuple[str, Callable[[], Any]], ...] = (
-        ("copy", lambda: torch.add(a, 0.0, out=c)),
-        ("scale", lambda: torch.mul(c, 3.0, out=b)),
-        ("add", lambda: torch.add(a, b, out=c)),
-        ("triad", lambda: torch.add(b, c, alpha=3.0, out=a)),
-    )
+    work = kernels(torch, *arrays(torch, size))
     passes: Dict[str, List[float]] = {op: [] for op in STREAMS}
     for number in range(repeats + 1):
         begun = time.perf_counter()
-        for op, kernel in kernels:
+        for op, kernel in work.items():
             started = time.perf_counter()
             kernel()
             if number:
@@ -86,6 +75,21 @@ def measure(torch: Any, size: int, repeats: int, remaining: Callable[[], float])
         if number >= 2 and remaining() < 2 * (time.perf_counter() - begun):
             break
     return passes
+
+
+def arrays(torch: Any, size: int) -> List[Any]:
+    """STREAM's three arrays, each touched first by the threads that will use it."""
+    return [torch.empty(size // 8, dtype=torch.float64).fill_(value) for value in (1.0, 2.0, 0.5)]
+
+
+def kernels(torch: Any, a: Any, b: Any, c: Any) -> Dict[str, Callable[[], Any]]:
+    """STREAM's four kernels on its three arrays, in its order."""
+    return {
+        "copy": lambda: torch.add(a, 0.0, out=c),
+        "scale": lambda: torch.mul(c, 3.0, out=b),
+        "add": lambda: torch.add(a, b, out=c),
+        "triad": lambda: torch.add(b, c, alpha=3.0, out=a),
+    }
 
 
 def array_bytes(profile: str, sysfs: str = "/sys") -> Tuple[int, int]:

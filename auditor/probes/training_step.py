@@ -196,9 +196,12 @@ def _of_server(context: Any, bench: Bench, outcome: Outcome, ranks: int, alone: 
     shape, seconds = bench.shape, sorted(outcome.seconds)
     what = {"ranks": ranks, "parameters": shape.parameters}
     n = len(seconds)
-    spread = steadiness(outcome.seconds)
+    periods = period_means(outcome.seconds)
+    spread = statistics.pstdev(periods) / statistics.fmean(periods) if len(periods) > 1 else None
     yield context.reading("tokens_per_second", outcome.tokens_per_second, spread, n, **what)
     yield context.reading("variation_ratio", statistics.pstdev(seconds) / statistics.fmean(seconds), n=n, **what)
+    if spread is not None:
+        yield context.reading("mean_variation_ratio", spread, n=len(periods), **what)
     for stat, share in (("p50", 0.5), ("p99", 0.99)):
         yield context.reading("seconds", _percentile(seconds, share), n=n, stat=stat, **what)
     model_rate = shape.flops * ranks / statistics.fmean(seconds)
@@ -221,8 +224,8 @@ def _of_server(context: Any, bench: Bench, outcome: Outcome, ranks: int, alone: 
         yield context.reading("communication_ratio", max(0.0, share), **what)
 
 
-def steadiness(seconds: List[float]) -> Optional[float]:
-    """Coefficient of variation of the mean step over whole control periods; None where there is one only."""
+def period_means(seconds: List[float]) -> List[float]:
+    """The mean step of each whole period of the power controller."""
     means: List[float] = []
     period: List[float] = []
     for step in seconds:
@@ -230,7 +233,7 @@ def steadiness(seconds: List[float]) -> Optional[float]:
         if sum(period) >= 0.999 * CONTROL_SECONDS:
             means.append(statistics.fmean(period))
             period = []
-    return statistics.pstdev(means) / statistics.fmean(means) if len(means) > 1 else None
+    return means
 
 
 def matmul_rate(context: Any, ranks: int, cuda: bool) -> Optional[float]:

@@ -76,13 +76,15 @@ class Command:
         self._tree: Path | None = None
         self._started: list[subprocess.Popen[str]] = []
 
-    def probes(self, **sources: str) -> Command:
-        """Use these probe files only; the engine is the real one."""
+    def probes(self, *real: str, **sources: str) -> Command:
+        """Use these probe files only, and the real ones that are named; the engine is the real one."""
         self._tree = self.folder / "tree"
         package = self._tree / "auditor"
         (package / "probes").mkdir(parents=True)
         for name in ("__init__.py", "records.py", "probes/__init__.py", "probes/__main__.py", "probes/engine"):
             (package / name).symlink_to(ROOT / "auditor" / name)
+        for name in real:
+            (package / "probes" / f"{name}.py").symlink_to(ROOT / "auditor/probes" / f"{name}.py")
         for name, source in sources.items():
             head = f"KEY = {name!r}\nDEVICES = ('cuda', 'cpu')\nNEEDS = ()\nMETHOD = 1\n"
             head += "SECONDS = dict.fromkeys(('quick', 'standard', 'soak'), 1.0)\nSCOPE = 'server'\nORDER = 50\n"

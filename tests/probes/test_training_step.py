@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -114,12 +116,33 @@ def test_ranks_that_train() -> None:
     assert training_step.counts(16, "standard") == [1, 2, 4, 8, 16]
 
 
-def test_steadiness_is_over_whole_control_periods() -> None:
-    """Steps that swing within a second and repeat every second are steady; one second alone says nothing."""
-    swinging = [0.04, 0.06] * 50
-    assert training_step.steadiness(swinging) == pytest.approx(0.0, abs=0.02)
-    assert training_step.steadiness([0.05] * 20 + [0.1] * 10) == pytest.approx(1 / 3, abs=0.01)
-    assert training_step.steadiness([0.05] * 21) is None
+def test_means_are_over_whole_control_periods() -> None:
+    """Steps that swing within a second and repeat every second have one mean; what is left over has none."""
+    assert training_step.period_means([0.04, 0.06] * 50) == pytest.approx([0.05] * 5)
+    assert training_step.period_means([0.05] * 20 + [0.1] * 10) == pytest.approx([0.05, 0.1])
+    assert training_step.period_means([0.05] * 21) == pytest.approx([0.05])
+
+
+@pytest.mark.parametrize(("steps", "expected"), [([0.04, 0.06] * 50, 0.0), ([0.05] * 20 + [0.1] * 10, 1 / 3)])
+def test_steadiness_is_told_twice_by_name(tmp_path: Path, steps: list[float], expected: float) -> None:
+    """Single steps swing at the power limit; the mean over a period of its controller is what should hold."""
+    outcome = training_step.Outcome(steps, [9.0, 8.0], None, [], 100)
+    with desk("training_step", tmp_path) as at:
+        bench = SimpleNamespace(shape=SMALL, cuda=False)
+        readings = {row.metric: row for row in training_step._of_server(at.context, bench, outcome, 1, None)}
+    single, mean = (readings[f"training_step_{name}"] for name in ("variation_ratio", "mean_variation_ratio"))
+    assert single.value == pytest.approx(statistics.pstdev(steps) / statistics.fmean(steps)) and single.n == len(steps)
+    assert mean.value == pytest.approx(expected, abs=1e-9)
+    assert mean.value == readings["training_step_tokens_per_second"].spread
+
+
+def test_one_control_period_tells_no_steadiness(tmp_path: Path) -> None:
+    """quick has a window of one period: there is nothing to compare its mean with."""
+    outcome = training_step.Outcome([0.05] * 21, [9.0, 8.0], None, [], 100)
+    with desk("training_step", tmp_path) as at:
+        bench = SimpleNamespace(shape=SMALL, cuda=False)
+        metrics = {row.metric for row in training_step._of_server(at.context, bench, outcome, 1, None)}
+    assert "training_step_variation_ratio" in metrics and "training_step_mean_variation_ratio" not in metrics
 
 
 def _known(metric: str, subject: str, value: float, **conditions: Any) -> dict[str, Any]:

@@ -108,9 +108,10 @@ class Audit:
 
     def _let_the_server_have_torch(self) -> None:
         """The facts are read: who measures the host later can import torch while the workers do."""
-        later = [probe for probe in self._wishes.probes if probe.key in self._plan and probe.scope == "server"]
-        if any("torch" in probe.needs and self._obstacles.of(probe) is None for probe in later):
-            self._board.seats.fill(self._board.seats.server, torch=True)
+        seats = self._board.seats
+        later = [p for p in self._wishes.probes if p.key in self._plan and not p.on_gpus and "torch" in p.needs]
+        if any(seats.of(probe.scope) == [seats.server] and self._obstacles.of(probe) is None for probe in later):
+            seats.fill(seats.server, torch=True)
 
     # --- one probe --------------------------------------------------------------------------------------------
 
@@ -149,7 +150,7 @@ class Audit:
         if probe.heavy and self._board.lookout.at_rest:
             self._let_the_server_have_torch()
         self._board.wait(lambda: all(seat.ready or seat.colleague is None for seat in seats), None, seats)
-        if probe.heavy:
+        if probe.heavy and probe.on_gpus:
             self._obstacles.doubt(seats)
         able = [seat for seat in seats if not self._barred(probe, seat) and not self._unready(probe, seat, torch)]
         if probe.scope == "all" and len(able) < len(self._board.seats.all):

@@ -10,7 +10,7 @@ from typing import Dict, List, Optional, Tuple
 
 import auditor.probes
 
-SCOPES = ("server", "gpu", "pair", "all")
+SCOPES = ("server", "gpu", "pair", "all", "any")
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,11 @@ class Probe:
     finishes: bool
     title: str
     grace: Optional[float] = None
+
+    @property
+    def on_gpus(self) -> bool:
+        """Whether it works on GPUs; the others measure the host, whatever has become of a GPU."""
+        return self.scope not in ("server", "any")
 
     @property
     def heavy(self) -> bool:

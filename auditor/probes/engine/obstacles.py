@@ -38,7 +38,7 @@ class Obstacles:
             return "timed_out", self._board.stopped
         if self.device not in probe.devices:
             return "not_applicable", "needs an NVIDIA GPU" if self.device == "cpu" else "not for a GPU server"
-        if self.device == "cuda" and not self._board.gpus and (probe.scope != "server" or "cpu" not in probe.devices):
+        if self.device == "cuda" and not self._board.gpus and (probe.on_gpus or "cpu" not in probe.devices):
             return self._no_gpu()
         lack = self._no_torch(probe) if "torch" in probe.needs else None
         if lack is not None:
@@ -58,7 +58,7 @@ class Obstacles:
         if version is None:
             advice = "install it there, or start the probe with a Python that has it"
             return "skipped", "no torch in %s: %s" % (sys.executable, advice)
-        if cuda is None and self.device == "cuda" and probe.scope != "server":
+        if cuda is None and self.device == "cuda" and probe.on_gpus:
             return "skipped", "torch %s in %s is built without CUDA" % (version, sys.executable)
         return None
 
@@ -66,7 +66,7 @@ class Obstacles:
         """What needs all GPUs needs all of them free; what loads the host would disturb whoever uses a GPU."""
         for seat in self._board.seats.gpus if probe.scope != "gpu" else ():
             bar = seat.bars(probe.key)
-            if bar is not None and (probe.scope != "server" or (probe.heavy and bar.startswith("in use"))):
+            if bar is not None and (probe.on_gpus or (probe.heavy and bar.startswith("in use"))):
                 return "skipped", "%s: %s" % (seat.subject, bar)
         return None
 

@@ -94,7 +94,14 @@ class Seats:
         """The seats a probe of this scope runs at."""
         if scope == "pair" and self.pair.colleague is None:
             self.pair.environment = _seeing([seat for seat in self.gpus if seat.barred is None])
+        if scope == "any":
+            return [self._who_has_torch()]
         return {"server": [self.server], "gpu": self.gpus, "all": self.all, "pair": [self.pair]}[scope]
+
+    def _who_has_torch(self) -> Seat:
+        """A worker that serves anyway; the server's own process where no GPU has one (all lost, no CUDA)."""
+        able = (seat for seat in self.gpus if seat.colleague and seat.torch and not seat.problem and not seat.barred)
+        return next(able, self.server)
 
     def fill(self, seat: Seat, torch: bool) -> None:
         """Let somebody sit here and fetch torch if it is needed; ready when that is done."""

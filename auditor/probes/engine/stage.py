@@ -101,8 +101,7 @@ class Stage:
     def alarm(self, alarm: Alarm) -> None:
         """A GPU is unfit from now on: whatever runs on it ends at once, and no process of ours stays there."""
         task = self._task
-        running = task.running if task is not None and task.probe.scope != "server" else []
-        hit = [part for part in running if part.seat.gpu is None or part.seat.gpu.index == alarm.gpu]
+        hit = [part for part in task.running if _is_on(alarm.gpu, task, part)] if task is not None else []
         for seat in self._seats.gpus:
             if seat.gpu is not None and seat.gpu.index == alarm.gpu and (seat.barred is None or seat.only):
                 seat.barred, seat.barred_status, seat.only = alarm.reason, alarm.status, None
@@ -184,3 +183,8 @@ class Stage:
             part = self._task.parts.get(name) if self._task is not None else None
             if part is not None and part.seat.colleague is not None:
                 part.seat.colleague.send({"answer": answer})
+
+
+def _is_on(gpu: int, task: Task, part: Part) -> bool:
+    """Whether this part has a process on that GPU: its own worker, or the process that sees all GPUs."""
+    return task.probe.on_gpus if part.seat.gpu is None else part.seat.gpu.index == gpu

@@ -166,6 +166,35 @@ def test_H07_a_gpu_near_its_shutdown_is_given_a_rest(storm):
     assert row["reason"] == "stopped at 91 °C: this GPU shuts down at 92 °C" and row["seconds"] < 5
 
 
+HOSTS = ("gpu_health", "network_interfaces", "steal_time", "host_cpu", "host_memory", "storage")
+
+
+def test_a_gpu_lost_among_eight_costs_its_own_figures_only(command, machine):
+    """The other seven and everything about the server are all there: figures of the host need no GPU."""
+    pytest.importorskip("torch")
+    double = machine(healthy("a100x8-nvswitch"))
+    process = command.probes(*HOSTS, load=LOAD % 2, after=EACH + "ORDER = 70\n", together=ALL).start(on=double)
+    wait_for(process, "load_started", 8)
+    double.change(nvml_double.lost(double.profile, 3))
+    outcome = command.ended(process, timeout=120)
+    others = {f"gpu{index}" for index in range(8)} - {"gpu3"}
+    row = outcome.rows("load")["gpu3"]
+    assert row["status"] == "failed" and "the driver says gpu_lost since second" in row["reason"]
+    assert set(outcome.values("load_ended")) == set(outcome.values("after_ran")) == others
+    for key in HOSTS:
+        row = outcome.rows(key)["server"]
+        assert row["status"] == "measured", row["reason"]
+    for metric in ("host_cpu_flops_per_second", "host_memory_bytes_per_second", "storage_bytes_per_second"):
+        assert outcome.values(metric)["server"] > 1e6
+    assert "steal_time_ratio" in {reading["metric"] for reading in outcome.record["readings"]}
+    over_the_audit = {
+        reading["subject"]
+        for reading in outcome.record["readings"]
+        if reading["probe"] == "gpu_health" and reading["with"].get("when") == "audit"
+    }
+    assert others <= over_the_audit
+
+
 # --- somebody else -----------------------------------------------------------------------------------------------
 
 

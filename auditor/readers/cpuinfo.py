@@ -12,6 +12,7 @@ HINTS = ("processor", "vendor_id", "model name", "flags")
 BEGINS = re.compile(
     r"^[ \t]*+(?:processor[ \t]+: \d+[ \t]*$|vendor_id[ \t]+: \w+|model name[ \t]+: \S|flags[ \t]+: fpu )", re.M
 )
+RESTARTS = re.compile(r"^[ \t]*+processor[ \t]+: 0[ \t]*$", re.M)
 _PAIR = re.compile(r"[ \t]*([a-z_][a-zA-Z_ ]{1,24}?)[ \t]*:[ \t]*(.*?)[ \t]*$")
 
 

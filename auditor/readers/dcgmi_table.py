@@ -10,6 +10,7 @@ KIND = "dcgmi_table"
 TOOL = "dcgmi"
 HINTS = ("Diagnostic", "diagnostic")
 BEGINS = re.compile(r"^[ \t]*+(?:Successfully ran diagnostic for group|\|[ \t]*Diagnostic[ \t]*\|[ \t]*Result)", re.M)
+RESTARTS = re.compile(r"^[ \t]*+Successfully ran diagnostic for group", re.M)
 _ROW = re.compile(r"[ \t]*\|[ \t]*([^|]*?)[ \t]*\|[ \t]*([^|]*?)[ \t]*\|?[ \t]*$")
 _STATUS = re.compile(r"(Pass|Fail|Warn|Skip)\b(?:[ \t]*-[ \t]*All|.*?GPUs?:?[ \t]*([\d, ]+))?", re.I)
 _HEADING = re.compile(r"[ \t]*[|+]-+[ \t]*\w[\w ]*-*\+?")

@@ -13,6 +13,7 @@ TOOL = "deviceQuery"
 HINTS = ("deviceQuery", "CUDA Device Query", "Device ")
 BEGINS = re.compile(r"^ ?CUDA Device Query|^[ \t]*+Device \d+: \"[^\"\n]+\"[ \t]*$", re.M)
 WITHIN = re.compile(r"deviceQuery Starting")
+RESTARTS = re.compile(r"^ ?CUDA Device Query", re.M)
 _DEVICE = re.compile(r'[ \t]*Device (\d{1,3}): "([^"]+)"[ \t]*$')
 _COUNT = re.compile(r"[ \t]*Detected (\d+) CUDA Capable device")
 _BYTES = re.compile(r"\((\d+) bytes\)")

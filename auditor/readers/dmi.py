@@ -15,6 +15,7 @@ BEGINS = re.compile(
     rf"|{_SYSFS.replace('(sys', '(?:sys')}:)",
     re.M,
 )
+RESTARTS = re.compile(r"^[ \t]*+(?:# dmidecode \d|/sys/(?:class|devices/virtual)/dmi/id/sys_vendor:)", re.M)
 _HANDLE = re.compile(r"[ \t]*Handle 0x[0-9A-Fa-f]+, DMI type (\d+)")
 _PAIR = re.compile(r"[ \t]*([A-Z][\w /-]{1,40}):[ \t]*(.*?)[ \t]*$")
 _SYSFS_LINE = re.compile(rf"[ \t]*{_SYSFS}:[ \t]*(.*?)[ \t]*$")

@@ -14,6 +14,7 @@ BEGINS = re.compile(
     r"|Thread\(s\) per core:|NUMA node\(s\):)",
     re.M,
 )
+RESTARTS = re.compile(r"^[ \t]*+Architecture:", re.M)
 _PAIR = re.compile(r"[ \t]*([A-Z][^:]{1,40}):[ \t]*(.*?)[ \t]*$")
 _COUNTS = {
     "CPU(s)": "server_facts_cpus_total",

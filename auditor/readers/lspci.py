@@ -13,6 +13,7 @@ HINTS = (": ",)
 _ADDRESS = r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _DEVICE = _ADDRESS + r" (?:[A-Z0-9][A-Za-z][\w /-]{1,40}(?: \[[0-9a-f]{4}\])?: \S|[0-9a-f]{4}: [0-9a-f]{4}:)"
 BEGINS = re.compile(rf"^[ \t]*+{_DEVICE}", re.M)
+RESTARTS = re.compile(r"^[ \t]*+(?:0000:)?00:00\.0 ", re.M)
 _LINE = re.compile(
     rf"[ \t]*({_ADDRESS}) (?:([A-Z0-9][A-Za-z][^:\[]{{1,50}}?)(?: \[([0-9a-f]{{4}})\])?|([0-9a-f]{{4}})): (.*)$"
 )

@@ -11,6 +11,7 @@ KIND = "lspci_tree"
 TOOL = "lspci"
 HINTS = ("]-",)
 BEGINS = re.compile(r"^[ \t]*+[-+\\|][-+]?-?\[(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}(?:-[0-9a-f]{2})?\]-", re.M)
+RESTARTS = re.compile(r"^[ \t]*+-[+-]?-?\[", re.M)  # the root; branches begin with +, \ or |
 _BUS = re.compile(r"\[(?:([0-9a-f]{4,8}):)?([0-9a-f]{2})(?:-[0-9a-f]{2})?\]")
 _DEVICE = re.compile(r"[-+\\]-?([0-9a-f]{2}\.[0-7])(?:  |$)[ \t]*(.*)$")
 _BRANCH = re.compile(r"[^ |\t]")

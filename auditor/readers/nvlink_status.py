@@ -18,6 +18,7 @@ BEGINS = re.compile(
     r"^[ \t]*+(?:GPU \d{1,3}: \S[^\n]*(?:\(UUID: |\n[ \t]*Link \d)|Link \d{1,2}: (?:[\d.]+ GB/s|<?[iI]n[aA]ctive>?))",
     re.M,
 )
+RESTARTS = smi_list.RESTARTS
 WITHIN = re.compile(r"GPU \d{1,3} has nvlinks inactive")
 _LINK = re.compile(r"(?:^|[ \t])Link (\d{1,2}):[ \t]*(?:(\d+(?:\.\d+)?)[ \t]*GB/s|(<?inactive>?))[ \t]*$", re.I)
 _OTHER_GPU = re.compile(r"\bGPU (\d{1,3})\b")

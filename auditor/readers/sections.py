@@ -22,18 +22,31 @@ _TOOLS = (
 PROMPT = re.compile(
     r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?"
     rf"(?:\[?[\w.-]+@(?P<host>{_HOST})(?:[: ][^\n$#%>]{{0,120}})?\]?[ \t]*[$#%>]+[ \t]*(?P<a>[^\n]*)"
+    rf"|[┌╭]-+[^\n@㉿]{{0,40}}?[\w.-]+[@㉿](?P<upper>{_HOST})[^\n]{{0,80}}"
+    r"|[\\╰]-+[^\n]{0,4}[$#%>❯❱][ \t]*(?P<d>[^\n]*)"
+    rf"|[➜❯❱➤λ»][^\n]{{0,80}}?(?P<e>{_TOOLS}[^\n]*)"
     rf"|(?:PS )?[A-Za-z]:\\[^\n>]{{0,120}}>[ \t]*(?P<b>[^\n]*)"
     rf"|[$#%>+][ \t]+(?P<c>{_TOOLS}[^\n]*))$",
     re.M,
 )
+_NUMBERED = (
+    r"(?:(?i:server|machine|host|node|instance|box|vm)[ \t#:]{1,3}|(?:机器|服务器|主机|节点)[ \t#:]{0,3})"
+    r"(?:[\w-]{0,20}\d|[A-Za-z]|[一二三四五六七八九十]+)"
+    r"|第[ \t]?[一二三四五六七八九十\d]+[ \t]?[台个号](?:机器|服务器|主机|节点)?"
+)
 _BANNER = re.compile(
-    r"^[ \t]*(?:==>[ \t]*(?P<file>[^\n]{1,80}?)[ \t]*<=="
-    rf"|(?P<mark>[=#*-])(?P=mark){{1,60}}[ \t]*(?P<host>{_HOST}):?[ \t]*(?P=mark){{2,60}})[ \t]*$",
+    r"^[ \t]*+(?:==>[ \t]*(?P<file>[^\n]{1,80}?)[ \t]*<=="
+    rf"|(?P<mark>[=#*-])(?P=mark){{1,60}}[ \t]*(?P<host>{_HOST}):?[ \t]*(?P=mark){{2,60}}"
+    rf"|(?P<ansible>{_HOST}) \| (?:CHANGED|SUCCESS|FAILED!?|UNREACHABLE!?)(?: \| rc=\d+)?[ \t]*(?:>>|=> ?\{{?)"
+    r"|-{5,}[ \t]*\n(?P<clush>[A-Za-z][\w.,\[\]-]*)(?: \(\d+\))?[ \t]*\n-{5,}"
+    rf"|Every \d+(?:\.\d+)?s: [^\n]{{1,200}}?[ \t](?P<watch>{_HOST}): [^\n]{{8,60}}\d"
+    rf"|[#*=-]*+[ \t]*+(?P<words>{_NUMBERED})[ \t]*+[:.]?[ \t]*+[#*=-]*+)[ \t]*+$",
     re.M,
 )
 _NO_HOST = re.compile(r"(?i)(?:gpu|nic|cuda|numa|nvlink|link)\d*$|nccl[\w-]*$|[^0-9]+$|\d+$")
 _NOISE = re.compile(
-    r"[ \t]*(?:```\w*|~~~\w*|[=_*#.~+|-]{3,}|# ?\(exit code:? ?\d+\)|--More--.*|\(END\)|\.\.\.|…)?[ \t]*$"
+    r"[ \t]*(?:```\w*|~~~\w*|[=_*#.~+|-]{3,}|# ?\(exit code:? ?\d+\)|--More--.*|\(END\)|\.\.\.|…"
+    r"|Script (?:started|done)\b.*|exit|logout|Last login: .*|Connection to \S{1,80} closed\.)?[ \t]*$"
 )
 _PREFIXED = re.compile(rf"({_HOST}):(?: (.*))?$")
 _NO_PREFIX = re.compile(r"(?i)(?:NVRM|kern\w*|nvidia\S*|error|warn\w*|info|note|gpu\S*|nic\S*|\d+|\d{4}-\d\d-\d\dt.*)$")
@@ -117,18 +130,22 @@ class _Mark:
     host: str | None = None
     prompt: bool = False
     command: str = ""
+    end: int = 0
 
 
 def _marks(text: str) -> list[_Mark]:
     """Every place where something may begin, in order."""
     by_line = {at: _Mark(at, found) for at, found in _beginnings(text).items()}
     for match in PROMPT.finditer(text):
-        command = match["a"] or match["b"] or match["c"] or ""
-        by_line[match.start()] = _Mark(match.start(), [], match["host"], True, command.strip())
+        command = match["a"] or match["b"] or match["c"] or match["d"] or match["e"] or ""
+        host = match["host"] or match["upper"]
+        by_line[match.start()] = _Mark(match.start(), [], host, True, command.strip())
     for match in _BANNER.finditer(text):
-        host = match["host"]
-        if match["file"] or (host and not _NO_HOST.match(host)):
-            by_line[match.start()] = _Mark(match.start(), [], host, True, match["file"] or host)
+        host = match["host"] or match["ansible"] or match["clush"] or match["watch"]
+        if match["file"] or match["words"] or (host and not _NO_HOST.match(host)):
+            host = host or match["words"]
+            end = match.end() if match["clush"] else 0  # its lines are no banners one by one
+            by_line[match.start()] = _Mark(match.start(), [], host, True, match["file"] or host, end)
     return [by_line[at] for at in sorted(by_line)]
 
 
@@ -178,7 +195,7 @@ def _sections(text: str, host: str | None) -> Iterator[Section]:
                 continue  # an empty prompt in the middle of an output
             if found := section(mark.at):
                 yield found
-            start, among, begun, host = mark.at, [], False, mark.host or host
+            start, among, begun, host = mark.end or mark.at, [], False, mark.host or host
             continue
         common = [reader for reader in mark.readers if reader in among]
         if not among:
@@ -187,9 +204,12 @@ def _sections(text: str, host: str | None) -> Iterator[Section]:
                 start = mark.at
             among, begun = mark.readers, True
         elif not common or any(_restarts(reader, text, start, mark.at) for reader in common):
-            if found := section(mark.at):
+            at = mark.at
+            if common:
+                at -= _lead(common[0], text, start, at)
+            if found := section(at):
                 yield found
-            start, among = mark.at, mark.readers
+            start, among = at, mark.readers
         else:
             continue
         end = _closing(among, text, mark.at)
@@ -216,6 +236,13 @@ def _restarts(reader: Reader, text: str, start: int, at: int) -> bool:
     """Whether an output of the same kind begins anew: its first line stands here and stood above already."""
     first: re.Pattern[str] | None = getattr(reader, "RESTARTS", None)
     return first is not None and first.match(text, at) is not None and first.search(text, start, at) is not None
+
+
+def _lead(reader: Reader, text: str, start: int, at: int) -> int:
+    """How much right above the line that begins an output is part of it."""
+    above: re.Pattern[str] | None = getattr(reader, "LEAD", None)
+    found = above.search(text, start, at) if above else None
+    return len(found[0]) if found else 0
 
 
 def _closing(among: list[Reader], text: str, at: int) -> int:

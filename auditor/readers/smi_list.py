@@ -10,7 +10,9 @@ KIND = "smi_list"
 TOOL = "nvidia-smi"
 HINTS = ("(UUID:",)
 BEGINS = re.compile(r"^[ \t]*+GPU \d{1,3}: \S[^\n]*\(UUID: ", re.M)
-GPU_LINE = re.compile(r"[ \t]*GPU (\d{1,3}): (\S.*?)[ \t]*(?:\(UUID:[ \t]*([\w-]+)\)?)?[ \t]*$")
+RESTARTS = re.compile(r"^[ \t]*+GPU 0: ", re.M)
+_GLUED = re.compile(r"(?<=\))[ \t]*(?=GPU \d{1,3}: |MIG \d)")  # a chat that lost the ends of lines
+GPU_LINE = re.compile(r"[ \t]*GPU (\d{1,3}): (\S(?:(?!\(UUID:).)*?)[ \t]*(?:\(UUID:[ \t]*([\w-]+)\)?)?[ \t]*$")
 MIG_LINE = re.compile(r"[ \t]*MIG[ \t]+(\S+)[ \t]+Device[ \t]+(\d+):")
 
 
@@ -22,20 +24,24 @@ def recognise(text: str) -> float:
 def read(text: str) -> Parsed:
     """Names and UUIDs; a GPU with MIG devices under it has MIG on."""
     book = Book(KIND, TOOL)
-    seen: list[int] = []
+    seen: dict[int, str] = {}
     subject: str | None = None
-    for number, line in enumerate(text.split("\n"), 1):
+    lines = ((at, piece) for at, line in enumerate(text.split("\n"), 1) for piece in _GLUED.split(line))
+    for number, line in lines:
         if not line.strip():
             continue
         gpu = GPU_LINE.match(line)
-        if gpu and gpu[3]:
+        if gpu and gpu[3] and seen.get(int(gpu[1]), gpu[3]) != gpu[3]:
+            book.unreadable(number, f"a second, different GPU {gpu[1]}; the first is kept")
+            subject = None
+        elif gpu and gpu[3]:
             subject = gpu_line(book, gpu)
-            seen.append(int(gpu[1]))
+            seen[int(gpu[1])] = gpu[3]
         elif subject and MIG_LINE.match(line):
             book.add("gpu_identity_mig_enabled", True, subject, which="current")
         else:
             book.unreadable(number, f"no GPU and no MIG device: {shown(line)}")
-    if seen == list(range(len(seen))):
+    if list(seen) == list(range(len(seen))):
         book.add("server_facts_gpus_nvml_total", len(seen))
     return book.parsed()
 

@@ -10,17 +10,19 @@ from auditor.readers.parsed import Book, Parsed, pci_address, shown
 KIND = "smi_table"
 TOOL = "nvidia-smi"
 HINTS = ("NVIDIA-SMI", "Processes:", "MiB")
+_DATE = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}"
+_EDGE = r"[ \t]*\+-+(?:\n-*)?\+[ \t]*"  # a narrow terminal wraps it
 BEGINS = re.compile(
-    r"^[ \t]*+(?:\|[ \t]*NVIDIA-SMI[ \t]+\d+\.\d+"
-    r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}[ \t]*(?=\n[ \t]*\+-+\+[ \t]*\n[ \t]*\|)"
-    r"|\|[ \t]*\d+[ \t]+(?:NVIDIA|Tesla|Quadro|GeForce|GRID|ERR!)\b[^|\n]*\||\+-+\+[ \t]*(?=\n[ \t]*\|[ \t]*NVIDIA-SMI)"
-    r"|\|[ \t]*Processes:)",
+    rf"^[ \t]*+(?:\|[ \t]*NVIDIA-SMI[ \t]+\d+\.\d+|{_DATE}[ \t]*(?=\n{_EDGE}\n[ \t]*\|)"
+    r"|\|[ \t]*\d+[ \t]+(?:NVIDIA|Tesla|Quadro|GeForce|GRID|ERR!)\b[^|\n]*\|"
+    rf"|{_EDGE}(?=\n[ \t]*\|[ \t]*NVIDIA-SMI)|\|[ \t]*Processes:)",
     re.M,
 )
+LEAD = re.compile(rf"(?:^[ \t]*+{_DATE}[ \t]*\n)?(?:^{_EDGE}\n)?\Z", re.M)
 RESTARTS = re.compile(r"^[ \t]*+\|[ \t]*NVIDIA-SMI[ \t]+\d+\.\d+", re.M)
 
 _HEAD = re.compile(r"(?:Driver|KMD) Version:[ \t]*([\w.]+)(?:.*?CUDA (?:UMD )?Version:[ \t]*([\d.]+))?")
-_TIME = re.compile(r"[ \t]*((?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4})[ \t]*$")
+_TIME = re.compile(rf"[ \t]*({_DATE})[ \t]*$")
 _FIRST = re.compile(r"[ \t]*(\d{1,3})[ \t]+(\S.*?)[ \t]+(On|Off|N/A|WDDM|TCC|MCDM|ERR!)[ \t]*$")
 _BUS = re.compile(r"[ \t]*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9])[ \t]+(\S+)[ \t]*$")
 _SECOND = re.compile(

@@ -17,6 +17,7 @@ _BROKEN = re.compile(_ESCAPE + r"\[[0-9;]{0,11}[mKHJ]")
 _BARE = re.compile(r"\[(?:[0-9]|[1-4][0-9]|9[0-7]|10[0-7])(?:;[0-9]{1,3}){0,4}m(?![a-z0-9])")
 _OVERSTRUCK = re.compile(r"[^\n\x08]\x08")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]")
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~)(?=\w*[^\w\n])|(?<=\S)[ \t]*(?:```|~~~)[ \t]*$", re.M)
 _QUOTED = re.compile(r"[ \t]{0,3}(?:>[ \t]?)+")
 _PLAIN = str.maketrans(
     {
@@ -36,11 +37,12 @@ _PLAIN = str.maketrans(
         "，": ",",
     }
 )
+_GB = re.compile(rb"(?:[\x00-\x7f]|[\xa1-\xf7][\xa1-\xfe])*")
 _NEWLINES = re.compile(r"\r\n|\r|\u2028|\u2029|\x85")
 
 
 def decode(data: bytes) -> str:
-    """The text of a file, whatever its terminal wrote: UTF-8, UTF-16 and UTF-32 (also without mark), else Latin-1."""
+    """The text of a file, whatever wrote it: UTF-8, UTF-16, UTF-32 (also without mark), GB18030, else Latin-1."""
     for mark, encoding in (
         (codecs.BOM_UTF8, "utf-8-sig"),
         (codecs.BOM_UTF32_LE, "utf-32"),
@@ -62,6 +64,9 @@ def decode(data: bytes) -> str:
     except UnicodeDecodeError:
         pass
     replaced = data.decode("utf-8", "replace")
+    strange = sum(1 for byte in data if byte > 0x7F)
+    if replaced.count("\ufffd") * 6 > strange >= 4 and _GB.fullmatch(data):
+        return data.decode("gb18030", "replace")  # every strange byte is one of a pair of the Chinese table
     return replaced if replaced.count("\ufffd") * 50 < len(replaced) else data.decode("cp1252", "replace")
 
 
@@ -80,6 +85,8 @@ def clean(text: str) -> str:
         text = _CONTROL.sub("", text)
     if not text.isascii():
         text = text.translate(_PLAIN)
+    if "```" in text or "~~~" in text:
+        text = _FENCE.sub("", text)  # a chat sets it into the first and last line of what it holds
     return _unquoted(text)
 
 

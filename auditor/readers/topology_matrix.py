@@ -72,7 +72,7 @@ def read(text: str) -> Parsed:
     """The matrix as readings: one per pair of devices, affinity per GPU, the names of the NICs."""
     book = Book(KIND, TOOL)
     sheet = _collect(text.split("\n"), book)
-    columns, trailing = _columns(sheet, book)
+    columns, trailing, whole = _columns(sheet, book)
     if not columns:
         return book.parsed()
     rows = _rows(columns, trailing, sheet, book)
@@ -80,7 +80,7 @@ def read(text: str) -> Parsed:
     _devices(names, sheet.nics, book)
     _paths(columns, rows, names, book)
     _affinity(trailing, rows, names, book)
-    if sheet.header:
+    if whole:
         book.add("server_facts_gpus_nvml_total", sum(1 for name in columns if name.startswith("GPU")))
     return book.parsed()
 
@@ -139,12 +139,12 @@ def _joined(line: _Line) -> list[str]:
     return [" ".join(line.pieces), "".join(piece.rstrip("\n") for piece in line.pieces)][: len(line.pieces)]
 
 
-def _columns(sheet: _Sheet, book: Book) -> tuple[list[str], list[str]]:
-    """The devices and the trailing columns the header names; without a header, the rows in their order."""
+def _columns(sheet: _Sheet, book: Book) -> tuple[list[str], list[str], bool]:
+    """The devices and trailing columns of the header, and whether it says no more; without one, the rows in order."""
     if sheet.header is None:
         if sheet.rows:
             book.unreadable(min(row.number for row in sheet.rows.values()), "the header of the matrix is missing")
-        return list(sheet.rows), list(_TRAILING)
+        return list(sheet.rows), list(_TRAILING), False
     best: tuple[list[str], list[str]] = ([], [])
     for text in _joined(sheet.header):
         devices, trailing, at = [], [], 0
@@ -155,10 +155,10 @@ def _columns(sheet: _Sheet, book: Book) -> tuple[list[str], list[str]]:
             else:
                 trailing.append(next(name for name in _TRAILING if name.replace(" ", "") == match[2].replace(" ", "")))
         if not text[at:].strip():
-            return devices, trailing
+            return devices, trailing, True
         best = max(best, (devices, trailing), key=lambda pair: len(pair[0]) + len(pair[1]))
     book.unreadable(sheet.header.number, "the end of the header line was not understood")
-    return best
+    return *best, False
 
 
 def _rows(columns: list[str], trailing: list[str], sheet: _Sheet, book: Book) -> dict[str, _Row]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from auditor.readers.sections import read, sections
 from tests.readers.reading_inputs import INPUTS
 
@@ -86,3 +88,54 @@ def test_fences_and_ornaments_are_silent() -> None:
 def test_nothing_is_nothing() -> None:
     """An empty text has no sections."""
     assert sections("") == sections("\n \n") == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "hosts"),
+    [
+        ("gpu-01 | CHANGED | rc=0 >>", "gpu-02 | SUCCESS | rc=0 >>", ["gpu-01", "gpu-02"]),
+        (
+            "---------------\ngpu-01\n---------------",
+            "---------------\nn[2-3] (2)\n---------------",
+            ["gpu-01", "n[2-3]"],
+        ),
+        (
+            "Every 2.0s: nvidia-smi            gpu-01: Tue Dec  1 10:00:00 2026\n",
+            "Every 0.5s: nvidia-smi            gpu-02: Tue Dec  1 10:00:09 2026\n",
+            ["gpu-01", "gpu-02"],
+        ),
+        ("┌--(root㉿gpu-a)-[~]\n\\-# nvidia-smi", "╭-root@gpu-b ~\n╰-$ nvidia-smi", ["gpu-a", "gpu-b"]),
+        ("Server 1:", "## Server 2", ["Server 1", "Server 2"]),
+        ("第一台:", "第二台:", ["第一台", "第二台"]),
+    ],
+)
+def test_every_way_to_name_the_next_machine(first: str, second: str, hosts: list[str]) -> None:
+    """Ansible, clush -b, watch, two-line prompts and plain words begin another machine and are no strangers."""
+    found = sections(f"{first}\n{TABLE}\n{second}\n{TABLE}")
+    assert [section.host for section in found if section.reader] == hosts
+    assert not [row for section in found for row in read(section).unreadable]
+
+
+def test_prompts_of_other_shells_are_no_strangers() -> None:
+    """An arrow for a prompt begins the next output, and neither it nor what `script` writes is listed."""
+    text = f"Script started on 2026-12-01\n➜  ~ lscpu\n{LSCPU}(base) ➜  ~ git:(main) nvidia-smi\n{TABLE}exit\nlogout\n"
+    assert [kind for kind in kinds(text) if kind] == ["lscpu", "smi_table"]
+    assert not [row for section in sections(text) for row in read(section).unreadable]
+
+
+@pytest.mark.parametrize(
+    "kind", ["cpuinfo", "device_query", "dmi", "lscpu", "lspci_tree", "nvlink_status", "smi_list", "smi_table"]
+)
+def test_two_machines_without_a_word_between_are_two_outputs(kind: str) -> None:
+    """The same output of a second machine begins anew: nothing of the first is overwritten."""
+    text = next(path.read_text() for path in sorted((INPUTS / kind).glob("[!cfls]*.txt")))
+    once, twice = sections(text), sections(text + text)
+    assert kinds(text + text) == 2 * kinds(text)
+    assert sum(len(read(section).readings) for section in twice) == 2 * sum(len(read(one).readings) for one in once)
+
+
+def test_the_time_above_the_second_table_is_the_second_tables() -> None:
+    """The date and the frame above a table go with it, also where the table above has one of its own."""
+    found = sections(TABLE + TABLE.replace("10:00:00", "11:11:11"))
+    times = [[r.value for r in read(one).readings if r.metric == "smi_table_printed_at"] for one in found]
+    assert times == [["Tue Dec  1 10:00:00 2026"], ["Tue Dec  1 11:11:11 2026"]]

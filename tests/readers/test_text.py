@@ -14,6 +14,12 @@ def test_every_encoding_of_a_terminal_gives_the_same_text(encoding: str) -> None
     assert text.clean(text.decode(line.encode(encoding))) == line
 
 
+def test_a_chinese_editors_own_encoding_is_read() -> None:
+    """Notepad of a Chinese Windows writes GB18030: the words stay words, and degree signs do not become Chinese."""
+    assert text.decode("第一台：\nGPU0\tX\n谢谢".encode("gb18030")) == "第一台：\nGPU0\tX\n谢谢"
+    assert "°C" in text.decode("31°C 45°C 50°C 61°C".encode("cp1252"))
+
+
 def test_latin_1_is_the_last_resort() -> None:
     """Bytes that are no UTF-8 are read as Windows Latin-1, not dropped."""
     assert "°" in text.decode("31°C ".encode("cp1252") * 20)
@@ -37,6 +43,7 @@ def test_latin_1_is_the_last_resort() -> None:
         ("GPU0\u00a0\u3000X", "GPU0  X"),
         ("\u200bGPU0\ufeff", "GPU0"),
         ("├─01.0", "+-01.0"),
+        ("```GPU 0: one\nGPU 1: two```\n```bash\nls\n```", "GPU 0: one\nGPU 1: two\n```bash\nls\n```"),
     ],
 )
 def test_what_terminals_and_word_processors_add_is_taken_off(raw: str, plain: str) -> None:

@@ -48,10 +48,12 @@ def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with pip's own wheel and a wheel that is called torch, small enough to send."""
     folder = tmp_path_factory.mktemp("wheels")
     subprocess.run(
-        [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", str(folder), "pip"],
+        [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:",
+         "--python-version", "3.8",  # the oldest server; this pip runs under every newer Python too
+         "-d", str(folder), "pip"],
         check=True,
         stderr=subprocess.DEVNULL,
-    )
+    )  # fmt: skip
     info = "torch-2.13.0.dist-info"
     with zipfile.ZipFile(folder / "torch-2.13.0-py3-none-any.whl", "w") as wheel:
         wheel.writestr("torch/__init__.py", "from torch.version import __version__\n")

@@ -7,6 +7,7 @@ docs/method.md, the lines of policy.yaml, and the docstrings of rules, which the
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from auditor.report.texts import LANGUAGES, LOCALES
 ROOT = Path(__file__).parents[1]
 KEYWORDS = {"N_": None, "_": None, "n": (1, 2)}
 PLACEHOLDER = re.compile(r"\{\w+(?::[^{}]+)?\}")
+_PROSE = re.compile(r"[a-z]+ [a-z]+ [a-z]+|^the ")  # three plain words in a row are no name of ours
 _ELSEWHERE = ("probes",)
 
 
@@ -34,8 +36,13 @@ def messages() -> Iterator[tuple[str, str]]:
             yield from _extracted(path, "python", {"N_": None, "_": None})
     for path in sorted((ROOT / "auditor" / "report" / "html").glob("*.html")):
         yield from _extracted(path, "jinja2.ext:babel_extract", {"_": None})
+    for path in sorted((ROOT / "auditor" / "judge" / "rules").glob("*.py")):
+        for source in _cited(path):
+            yield source, str(path.relative_to(ROOT))
     for metric in documented():
         yield metric.meaning, "docs/method.md"
+        if _PROSE.search(metric.conditions):
+            yield metric.conditions, "docs/method.md"
     lines = policy.load().lines
     for name in lines.__struct_fields__:
         line = getattr(lines, name)
@@ -44,6 +51,26 @@ def messages() -> Iterator[tuple[str, str]]:
             yield line.cost, "auditor/judge/policy.yaml"
     for finding_id in sorted(rule.texts()):
         yield " ".join(rule.docstring(finding_id).split()), "rules"
+
+
+def _cited(path: Path) -> Iterator[str]:
+    """What the rules of a file cite for an expectation: `source=`, or the sixth argument of `case.finding`."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    constants = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            given = [one.value for one in node.keywords if one.arg == "source"]
+            given += node.args[5:6] if isinstance(node.func, ast.Attribute) and node.func.attr == "finding" else []
+            for part in (part for argument in given for part in ast.walk(argument)):
+                value = constants.get(part.id, part) if isinstance(part, ast.Name) else part
+                if isinstance(value, ast.Constant) and isinstance(value.value, str) and _PROSE.search(value.value):
+                    yield value.value.strip("; ")
 
 
 def _extracted(path: Path, method: str, keywords: dict[str, None]) -> Iterator[tuple[str, str]]:

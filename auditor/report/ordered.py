@@ -18,4 +18,4 @@ def order_text(texts: Texts, order: Order | None) -> str:
         parts.append(word(texts, order.interconnect))
     if order.bare_metal is not None:
         parts.append(texts._(N_("bare metal") if order.bare_metal else N_("virtual machine")))
-    return ", ".join(parts)
+    return texts.listed(parts)

@@ -146,7 +146,7 @@ def _costs(report: Report) -> Iterator[Line]:
         shown = texts.money(cost, kind.currency) if cost is not None else ""
         if not shown:
             shown = texts._(N_("no price given") if price is None else N_("not measured"))
-        yield Line(report.place(kind.judgement.inventory), "; ".join(parts), "", len(kind.servers), shown)
+        yield Line(report.place(kind.judgement.inventory), texts.strung(parts), "", len(kind.servers), shown)
     if len(found) > _MOST_COSTS:
         left = len(found) - _MOST_COSTS
         yield Line("…", texts._(N_("and {count:int} more, all on the sheet Providers"), count=left))
@@ -207,7 +207,7 @@ def _titles(report: Report, servers: Iterable[ServerResult]) -> str:
         found.update({(SEVERITIES.index(f.severity), report.rendered(f).title) for f in disputed(server)})
     order = sorted(found.items(), key=lambda one: (one[0][0], -one[1], one[0][1]))
     shown = [f"{title} ({count:,})" if len(found) > 1 else title for (_, title), count in order[:_MOST_TITLES]]
-    return "; ".join(shown) + (" …" if len(order) > _MOST_TITLES else "")
+    return report.texts.strung(shown) + (" …" if len(order) > _MOST_TITLES else "")
 
 
 def _problems(report: Report) -> Iterator[Line]:

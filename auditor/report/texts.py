@@ -7,6 +7,7 @@ compiled and nothing has to be built (tools/texts.py extracts, updates and check
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,11 +22,13 @@ from auditor.judge.texts import N_, Text
 from auditor.records import Value
 from auditor.report.show import show
 from auditor.report.units import UNITS, digits, with_unit
-from auditor.report.words import WORDS, needs_text, why_missing
+from auditor.report.wording import worded
+from auditor.report.words import needs_text, reason_text, why_missing
 
 LOCALES = Path(__file__).parent / "locale"
 LANGUAGES = ("en", "zh")
 NOT_MEASURED = N_("not measured")
+_COMMA, _SEMICOLON = N_(", "), N_("; ")
 _PLACEHOLDER = re.compile(r"\{(\w+)(?::([^{}]+))?\}")
 _WORDS = {True: N_("yes"), False: N_("no")}
 
@@ -59,6 +62,14 @@ class Texts:
     def has(self, message: str) -> bool:
         """True when the catalogue holds this very message: then it is a sentence of ours."""
         return message in self._messages
+
+    def listed(self, parts: Iterable[str]) -> str:
+        """Words one after the other, as this language lists them."""
+        return self._messages.get(_COMMA, _COMMA).join(parts)
+
+    def strung(self, parts: Iterable[str]) -> str:
+        """Sentences one after the other."""
+        return self._messages.get(_SEMICOLON, _SEMICOLON).join(parts)
 
     def named(self, message: str) -> str:
         """The message in this language before anything is filled in: each placeholder as its name, ‹gpus›."""
@@ -116,7 +127,7 @@ def render(finding: Finding, lang: str | Texts) -> Rendered:
     """A finding as its five sentences. An id without texts is shown with its parameters, never dropped."""
     texts = load(lang) if isinstance(lang, str) else lang
     text = told(finding)
-    reason, detail = finding.parameters.get("reason"), finding.parameters.get("detail", "")
+    reason, detail = finding.parameters.get("reason"), finding.parameters.get("detail") or ""
     parameters: dict[str, Value] = {
         "server": finding.server,
         "subject": finding.subject,
@@ -124,8 +135,8 @@ def render(finding: Finding, lang: str | Texts) -> Rendered:
         "basis_source": finding.source,
         **finding.parameters,
         # A fixed word of the audit reads as a sentence; no detail is no gap.
-        **({"reason": texts._(WORDS[reason])} if isinstance(reason, str) and reason in WORDS else {}),
-        **({"detail": ""} if detail is None else {}),
+        **({"reason": reason_text(texts, reason)} if isinstance(reason, str) else {}),
+        "detail": worded(texts, detail) if isinstance(detail, str) else detail,
         **_what_is_missing(finding, texts),
     }
     said = (texts._(getattr(text, part), **parameters) if getattr(text, part) else "" for part in _PARTS)

@@ -94,7 +94,7 @@ def worded(texts: Texts, text: str) -> str:
             return texts._(template, **values)
     pieces = text.split("; ")
     if len(pieces) > 1:
-        return texts._(N_("; ")).join(worded(texts, piece) for piece in pieces)
+        return texts.strung(worded(texts, piece) for piece in pieces)
     return show(text, _LONGEST)
 
 

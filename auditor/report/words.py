@@ -132,17 +132,17 @@ def missing_text(texts: Texts, missing: Sequence[str]) -> str:
     for need, subjects in where.items():
         name = texts._(NEEDS.get(need, need))
         parts.append(f"{name} ({span(subjects)})" if subjects else name)
-    return ", ".join(parts)
+    return texts.listed(parts)
 
 
 def needs_text(texts: Texts, what: str) -> str:
     """The needs of a finding, as the report calls them; what is no need is shown as it is."""
-    return ", ".join(texts._(NEEDS.get(one, one)) for one in what.split(", "))
+    return texts.listed(texts._(NEEDS.get(one, one)) for one in what.split(", "))
 
 
 def why_missing(texts: Texts, reasons: str) -> str:
     """Why needed readings are missing: our sentences in the reader's language, a server's words as they came."""
-    return texts._(N_("; ")).join(reason_text(texts, one) for one in reasons.split("; "))
+    return texts.strung(reason_text(texts, one) for one in reasons.split("; "))
 
 
 def span(subjects: Sequence[str]) -> str:

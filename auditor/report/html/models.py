@@ -17,7 +17,7 @@ from auditor.report.ordered import order_text
 from auditor.report.paths import matrix, tint
 from auditor.report.show import show
 from auditor.report.units import UNITS, amount, reading_text, with_unit
-from auditor.report.unmeasured import unmeasured
+from auditor.report.unmeasured import ending_text, unmeasured
 from auditor.report.view import Report, Seen, conditions_text, with_consequences
 from auditor.report.words import missing_text, reason_text, span, word
 
@@ -115,7 +115,7 @@ def why(report: Report, server: ServerResult) -> str:
     parts += [report.rendered(f).title for f in server.roots if f.severity in ("reject", "review")][:3]
     if not parts and server.missing:
         parts.append(texts._(N_("not measured: {names}"), names=missing_text(texts, server.missing)))
-    return "; ".join(parts)
+    return texts.strung(parts)
 
 
 def finding_rows(report: Report, seen: Seen, anchor: str, with_server: bool) -> Iterator[dict[str, Any]]:
@@ -216,9 +216,9 @@ def _not_measured(report: Report, seen: Seen) -> Iterator[str]:
         yield reason_text(report.texts, seen.server.reason) or report.texts._(N_("no record came"))
         return
     for (probe, status, reason, cut), subjects in unmeasured(seen.record).items():
-        parts = [f"{show(probe)} ({show(span(subjects))}): {word(report.texts, status)}"]
+        parts = [f"{show(probe)} ({show(span(subjects))}): {ending_text(report.texts, status, cut)}"]
         if reason:
-            parts.append(show(reason, 400))
+            parts.append(show(reason_text(report.texts, reason), 400))
         if cut:
             parts.append(report.texts._(N_("left out for want of time: {names}"), names=", ".join(cut)))
         yield " – ".join(parts)

@@ -9,6 +9,7 @@ from auditor.judge.texts import N_
 from auditor.report.sheets import Row, Table
 from auditor.report.show import show
 from auditor.report.view import Report, Seen, conditions_text, with_consequences
+from auditor.report.wording import worded
 from auditor.report.words import word
 from auditor.report.workbook import Book, Column
 
@@ -88,7 +89,7 @@ def row(report: Report, seen: Seen, finding: Finding, root: Finding | None) -> R
         said.meaning,
         said.ask,
         word(texts, finding.basis),
-        texts._(show(finding.source, 2000)),
+        worded(texts, finding.source),
         evidence(report, seen, finding),
         word(texts, finding.category),
         show(finding.uuid or ""),

@@ -85,10 +85,10 @@ def _run(report: Report, part: Judged) -> Iterator[Row]:
     yield (topic, texts._(N_("GPU catalogue, SHA-256")), judgement.catalog_sha256, *_BLANK)
     policy = _policy(part)
     for use, weights in judgement.weights.items():
-        shares = ", ".join(f"{texts._(PARTS.get(part, part))} {share:.0%}" for part, share in weights.items())
+        shares = texts.listed(f"{texts._(PARTS.get(part, part))} {share:.0%}" for part, share in weights.items())
         yield (texts._(N_("Score weights")), word(texts, use), shares, None, None, "policy.yaml")
     for profile, needs in policy.needed.items():
-        listed = ", ".join(texts._(NEEDS.get(need, need)) for need in needs)
+        listed = texts.listed(texts._(NEEDS.get(need, need)) for need in needs)
         yield (texts._(N_("Needed for a verdict")), profile, listed, None, None, "policy.yaml")
     for line_name in policy.lines.__struct_fields__:
         line = getattr(policy.lines, line_name)
@@ -129,7 +129,7 @@ def _metrics(report: Report) -> Iterator[Row]:
     for metric in documented():
         how = texts._(metric.meaning)
         if metric.conditions:
-            how += f" [{metric.conditions}]"
+            how += f" [{texts._(metric.conditions)}]"
         yield (texts._(N_("Metric")), metric.name, how, metric.subject, metric.unit, metric.sources)
 
 

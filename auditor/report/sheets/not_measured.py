@@ -50,7 +50,7 @@ def rows(report: Report, seen: Seen) -> Iterator[Row]:
             show(probe),
             show(span(subjects)),
             ending_text(texts, status, cut),
-            show(reason, 2000),
+            reason_text(texts, reason),
             show(", ".join(cut), 2000),
             missing_text(texts, needed) or None,
         )

@@ -7,6 +7,7 @@ from auditor.judge.texts import N_
 from auditor.report.sheets import Row, Table
 from auditor.report.show import show
 from auditor.report.view import HOURS_PER_MONTH, Report, Seen, worst_first
+from auditor.report.wording import worded
 from auditor.report.words import reason_text
 from auditor.report.workbook import Book, Column
 
@@ -103,12 +104,12 @@ def _remark(report: Report, server: ServerResult) -> str:
         return reason_text(texts, server.reason)
     if server.verdict in ("reject", "incomplete"):
         roots = [report.rendered(finding).title for finding in server.roots[:2]]
-        return "; ".join(roots)
+        return texts.strung(dict.fromkeys(roots))
     remarks = []
     main = next((score for score in server.scores if score.rank is not None), None)
     if main and main.tied_with:
-        remarks.append(texts._(N_("level with {names}"), names=", ".join(show(n, 40) for n in main.tied_with[:4])))
+        remarks.append(texts._(N_("level with {names}"), names=texts.listed(show(n, 40) for n in main.tied_with[:4])))
     apart = next((score.not_comparable for score in server.scores if score.not_comparable), None)
     if apart:
-        remarks.append(texts._(apart))
-    return "; ".join(remarks)
+        remarks.append(worded(texts, apart))
+    return texts.strung(remarks)

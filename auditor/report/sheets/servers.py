@@ -104,4 +104,4 @@ def why(report: Report, server: ServerResult) -> str:
         parts.append(texts._(N_("not measured: {names}"), names=missing))
     if server.order is None:
         parts.append(texts._(N_("no order given")))
-    return "; ".join(parts)
+    return texts.strung(parts)

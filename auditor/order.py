@@ -19,6 +19,7 @@ Interconnect = Literal["nvswitch", "nvlink", "nvlink_bridge", "pcie", "none"]
 INTERCONNECTS = ("nvswitch", "nvlink", "nvlink_bridge", "pcie", "none")
 _MACHINE_WORDS = {"bare-metal": True, "bare_metal": True, "baremetal": True, "vm": False}
 _SHORT = re.compile(r"\s*(\d{1,4})\s*[xX×]\s*(.+?)\s*$")
+_MEMORY = re.compile(r"(\d{1,4})\s?GB\b", re.IGNORECASE)
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 
 
@@ -157,6 +158,11 @@ def checked(order: Order, where: str) -> Order:
         raise UserError(f"{where}: gpus: 0 and gpu: {order.gpu} contradict each other: correct one.")
     if order.gpus < 2 and order.interconnect in ("nvswitch", "nvlink_bridge"):
         raise UserError(f"{where}: interconnect: {order.interconnect} needs at least 2 GPUs, {order.gpus} ordered.")
+    named = _MEMORY.search(order.gpu or "")
+    if named and order.memory_gb is not None and abs(float(named[1]) - order.memory_gb) > 1:
+        raise UserError(
+            f"{where}: gpu: {order.gpu} and memory_gb: {order.memory_gb:g} contradict each other: correct one."
+        )
     if order.price_per_hour is not None and order.currency is None:
         raise UserError(f"{where}: price_per_hour without currency; add for example currency: USD.")
     for key in ("memory_gb", "cpus", "ram_gb", "disk_gb", "price_per_hour"):

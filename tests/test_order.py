@@ -55,6 +55,7 @@ def test_a_file_gives_defaults_and_servers(tmp_path):
         ({"gpus": 1, "gpu": "H200", "interconnect": "rope"}, "rope"),
         ({"gpus": 1, "gpu": "H200", "price_per_hour": 1}, "currency"),
         ({"gpus": 1, "gpu": "H200", "ram_gb": -2}, "ram_gb"),
+        ({"gpus": 8, "gpu": "A100-SXM4-80GB", "memory_gb": 40}, "80GB and memory_gb: 40 contradict each other"),
         ("H200 please", "COUNT x MODEL"),
         ("8x A100 nvswitch pcie", "two interconnects"),
         ("8x A100 vm bare-metal", "both"),

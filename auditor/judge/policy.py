@@ -169,6 +169,8 @@ def _checked(policy: Policy, where: str) -> Policy:
             raise UserError(f"{where}: needed: `{name}` is no need; the needs are {', '.join(NEEDS)}.")
     for name in Lines.__struct_fields__:
         line: Line = getattr(policy.lines, name)
+        if not 0 <= line.value < float("inf"):
+            raise UserError(f"{where}: lines.{name}: {line.value} is no line; give a number of 0 or more.")
         if not line.source.strip():
             raise UserError(f"{where}: lines.{name}: a line without a source is not used; say where it comes from.")
     return policy

@@ -236,9 +236,15 @@ def test_orders_with_contradictions_never_reach_the_judge(raw: object, said: str
 
 
 def test_an_order_no_machine_can_be() -> None:
-    """RTX 4090 with NVSwitch: the order stands as it is, and what was delivered is measured against it."""
-    result = one(builders.healthy("RTX 4090", 2), {"gpu": "RTX 4090", "gpus": 2, "interconnect": "nvswitch"})
-    assert result.verdict == "accept"
+    """RTX 4090 with NVSwitch, H100 PCIe with NVSwitch: what was ordered is not there, and cannot be."""
+    for gpu, model in (("RTX 4090", "RTX 4090"), ("H100 PCIe", "H100 PCIe 80GB")):
+        result = one(builders.healthy(model, 2), {"gpu": gpu, "gpus": 2, "interconnect": "nvswitch"})
+        finding = found(result, "order-impossible")
+        assert (finding.subject, finding.severity, finding.basis) == ("server", "review", "order")
+        assert finding.parameters == {"ordered": gpu, "interconnect": "nvswitch"}
+        assert result.verdict != "accept"
+    bridged = one(builders.healthy("H100 PCIe 80GB", 2), {"gpu": "H100 PCIe", "gpus": 2, "interconnect": "nvlink"})
+    assert "order-impossible" not in ids(bridged)
 
 
 def test_text_alone_is_never_accepted_nor_rejected() -> None:

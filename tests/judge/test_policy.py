@@ -49,6 +49,8 @@ def test_a_file_lies_over_the_shipped_values(tmp_path: Path) -> None:
         ("lines:\n  tie: {value: much}\n", "policy.yaml:2: expected `float`, got `str` at `lines.tie.value`"),
         ("lines:\n  tie:\n    value: 4e10\n", "write 4e+10"),
         ("lines:\n  tie: {source: '  '}\n", "lines.tie: a line without a source is not used"),
+        ("lines:\n  siblings_review: {value: -0.1}\n", "lines.siblings_review: -0.1 is no line; give a number of 0 or"),
+        ("lines:\n  power_cap: {value: .nan}\n", "lines.power_cap: nan is no line"),
         ("weights:\n  mining: {compute: 1}\n", "`mining` is no use; the uses are training_multi_gpu"),
         ("weights:\n  inference: {speed: 1}\n", "`speed` is no part; the parts are compute"),
         ("weights:\n  inference: {compute: -1}\n", "weights of inference: give weights of 0 or more"),

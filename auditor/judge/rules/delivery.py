@@ -84,6 +84,30 @@ def unlisted_order(case: Case) -> Iterator[Finding]:
     )
 
 
+@rule
+def order_no_machine_meets(case: Case) -> Iterator[Finding]:
+    """An interconnect that the ordered model is not made with: no delivery can be what was ordered."""
+    order = case.order
+    if order is None or case.view.record is None or not case.ordered:
+        return
+    able = {
+        "nvswitch": any(model.nvswitch_capable for model in case.ordered),
+        "nvlink": any(model.nvlink_links for model in case.ordered),
+        "nvlink_bridge": any(model.nvlink_links for model in case.ordered),
+    }
+    if order.interconnect is not None and not able.get(order.interconnect, True):
+        yield case.finding(
+            "order-impossible",
+            "misallocated",
+            "review",
+            "server",
+            "order",
+            "the order against the catalogue (auditor catalog show)",
+            {"ordered": order.gpu, "interconnect": order.interconnect},
+            list(case.mesh.cells.values())[:4],
+        )
+
+
 def _delivered(case: Case, gpu: str) -> str | None:
     model = case.identities[gpu].model
     return model.name if model else case.view.text("gpu_identity_name", gpu)
@@ -291,6 +315,13 @@ TEXTS = {
                 ),
             )
         },
+    ),
+    "order-impossible": Text(
+        N_("No machine can be what was ordered"),
+        N_("{ordered} is made without {interconnect}"),
+        N_("{ordered} with {interconnect}, as the order says"),
+        N_("Either the order is wrong, or something was sold that does not exist. Correct it, then report again."),
+        N_("{interconnect} was ordered with {ordered}, which is not made with it. Please say what was sold."),
     ),
     "gpu-count-short": Text(
         N_("Fewer GPUs than ordered"),

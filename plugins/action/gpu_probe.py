@@ -79,7 +79,12 @@ class ActionModule(Asking):
             collect.keep_listing(self._folder, self._server, "before", answer.listing)
         if answer.lacks:
             collect.note(self._folder, self._server, "start", **_facts(answer), **first_use)
-            return {"add_group": UNREADY, "changed": False, "lacks": answer.lacks, "plan": _plan(answer)}
+            unready: dict[str, str] = {}
+            if hasattr(self, "add_group"):  # ansible-core 2.21; before it, the answer itself says so
+                self.add_group(UNREADY, parent_group_names=["all"])
+            else:
+                unready["add_group"] = UNREADY
+            return {**unready, "changed": False, "lacks": answer.lacks, "plan": _plan(answer)}
         taken = self._taken_over(answer)
         if taken is None and answer.reason == "busy" and self._ours(answer):
             self.ask(state="absent", folder=answer.folder)  # an abandoned audit of ours that measures something else

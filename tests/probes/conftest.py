@@ -81,7 +81,8 @@ class Command:
         self._tree = self.folder / "tree"
         package = self._tree / "auditor"
         (package / "probes").mkdir(parents=True)
-        for name in ("__init__.py", "records.py", "probes/__init__.py", "probes/__main__.py", "probes/engine"):
+        parts = ("__init__.py", "__main__.py", "engine", "measuring", "training")
+        for name in ("__init__.py", "records.py", *(f"probes/{part}" for part in parts)):
             (package / name).symlink_to(ROOT / "auditor" / name)
         for name in real:
             (package / "probes" / f"{name}.py").symlink_to(ROOT / "auditor/probes" / f"{name}.py")

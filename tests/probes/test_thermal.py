@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from auditor.probes import thermal
 from auditor.probes.measuring.watch import REASONS
+from tests.probes.conftest import Command
 from tests.probes.desk import desk
 
 
@@ -40,6 +43,39 @@ def test_an_audit_asked_to_end_keeps_what_it_has(tmp_path: Path) -> None:
         timer.join()
     assert 0 < float(readings["thermal_window_seconds"] or 0) < 5
     assert float(readings["thermal_flops_per_second"] or 0) > 1e8
+
+
+def test_a_budget_that_ends_in_a_stretch_ends_the_stretch(tmp_path: Path) -> None:
+    """A soak's stretch is a minute: who has half a second left has the figures of half a second."""
+    with desk("thermal", tmp_path, profile="soak", seconds=0.5) as at:
+        at.context.soak_seconds = 600.0
+        began = time.monotonic()
+        readings = {r.metric: r.value for r in thermal.run(at.context)}
+    assert time.monotonic() - began < 20
+    assert 0 < float(readings["thermal_window_seconds"] or 0) < 10
+    assert "of 600 s of load" in at.heard("cut")[0]["what"]
+
+
+def test_a_soak_that_is_stopped_keeps_the_stretch_it_was_in(command: Command) -> None:
+    """Asked to end after some stretches, the record has also what came after the last of them."""
+    pytest.importorskip("torch")
+    source = Path(thermal.__file__).read_text(encoding="utf-8")
+    assert "\nSTRETCH = 60.0\n" in source
+    command.probes("dcgm", thermal=source.replace("\nSTRETCH = 60.0\n", "\nSTRETCH = 4.0\n"))
+    process = command.start("--device", "cpu", "--profile", "soak", "--soak-seconds", "600", "--only", "thermal")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if '"thermal_window_seconds"' in line:
+            break
+    stretch = float(json.loads(line)["value"])
+    time.sleep(1.5)  # into the next stretch, which is four seconds long
+    process.terminate()
+    outcome = command.ended(process)
+    row = outcome.rows("thermal")["server"]
+    assert (row["status"], row["reason"]) == ("timed_out", "stopped by SIGTERM")
+    seconds = outcome.values("thermal_window_seconds")["server"]
+    assert stretch + 0.5 < seconds < 2 * stretch
+    assert outcome.values("thermal_flops_per_second")["server"] > 1e8
 
 
 def test_an_audit_that_has_ended_loads_nothing(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -83,6 +84,31 @@ def test_a_symbol_that_the_driver_lacks_is_a_refusal(nvml_libraries, tmp_path):
         "function_not_found",
     ]
     assert through(double, 'nvml.call("nvmlDeviceGetName", handle)') == "NVIDIA H200"
+
+
+def test_a_binding_older_than_the_driver_lacks_calls_not_facts(machine, tmp_path):
+    """An nvidia-ml-py of years ago has neither event reasons nor fields nor the newer lists: the older calls answer."""
+    import pynvml
+
+    source = Path(pynvml.__file__).read_text(encoding="utf-8")
+    for name in (
+        "nvmlDeviceGetCurrentClocksEventReasons",
+        "nvmlDeviceGetFieldValues",
+        "nvmlDeviceGetComputeRunningProcesses_v3",
+        "nvmlDeviceGetMarginTemperature",
+    ):
+        assert f"def {name}(" in source
+        source = source.replace(f"def {name}(", f"def _later_{name}(").replace(f"\n{name} =", f"\n_later_{name} =")
+    (tmp_path / "pynvml.py").write_text(source, encoding="utf-8")
+    double = machine(healthy("h200x1-guest"))
+    double.environment["PYTHONPATH"] = str(tmp_path)
+    sample = "__import__('auditor.probes.engine.watcher', fromlist=['x']).Sampler(nvml, None, gpu).sample()"
+    facts = "(gpu := __import__('auditor.probes.engine.watcher', fromlist=['x']).list_gpus(nvml)[0])"
+    row = through(double, f"{facts} and {sample}")
+    _, celsius, memory_celsius, watts, hertz, _, reasons, *_ = row
+    assert (celsius, memory_celsius, watts, hertz, reasons) == (42, None, 120.642, 495e6, 1)
+    usage = "__import__('auditor.probes.engine.watcher', fromlist=['x']).Usage(nvml).of(gpu)"
+    assert through(double, f"{facts} and {usage}")["processes"] == []
 
 
 def test_a_driver_that_changed_under_its_library_is_told(machine):

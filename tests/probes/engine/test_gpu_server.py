@@ -38,7 +38,7 @@ HOST = 'ORDER = 80\ndef run(context):\n    yield context.reading("ran", True)\n'
 FACT = 'ORDER = 10\ndef run(context):\n    yield context.reading("ran", True)\n'
 
 
-@pytest.mark.parametrize("gpus", [1, 3, 16])
+@pytest.mark.parametrize("gpus", [1, 2, 3, 5, 7, 8, 16])
 def test_each_worker_sees_its_own_gpu_only(command, machine, gpus):
     """By UUID, whatever the number of GPUs; ranks follow NVML's order."""
     double = machine(healthy("a100x8-nvswitch", gpus))
@@ -193,6 +193,38 @@ def test_a_gpu_lost_among_eight_costs_its_own_figures_only(command, machine):
         if reading["probe"] == "gpu_health" and reading["with"].get("when") == "audit"
     }
     assert others <= over_the_audit
+
+
+def test_a_gpu_that_wants_a_reset_is_left_out(command, machine):
+    """After an error that ECC could not correct: its row has the driver's word, the others are measured."""
+    profile = edited(healthy("a100x8-nvswitch", 3), 1, **{"nvmlDeviceGetTemperature[0]": "ERR GPU requires restart"})
+    outcome = command.probes(load=LOAD % 2).run(on=machine(profile))
+    rows = outcome.rows("load")
+    assert [rows[f"gpu{index}"]["status"] for index in range(3)] == ["measured", "failed", "measured"]
+    assert "the driver says reset_required" in rows["gpu1"]["reason"]
+    assert set(outcome.values("load_ended")) == {"gpu0", "gpu2"}
+
+
+NEVER = """
+SCOPE = "all"
+GRACE = 0.5
+SECONDS = {"quick": 0.5}
+def run(context):
+    import ctypes
+    yield context.reading("ranks", context.ranks)
+    context.barrier()
+    while True:  # inside a library that heeds no signal and keeps Python from running, as a stuck kernel does
+        ctypes.PyDLL(None).sleep(600)
+"""
+
+
+def test_a_collective_that_never_returns_is_ended_on_every_gpu(command, machine):
+    """No rank has died and none comes back: all are ended at the limit, and fresh ones run the next collective."""
+    outcome = command.probes(never=NEVER, later=ALL + "ORDER = 70\n").run(on=machine(healthy("a100x8-nvswitch", 3)))
+    row = outcome.rows("never")["server"]
+    assert (row["status"], row["reason"]) == ("timed_out", "did not end within 1 s: its worker was ended")
+    assert row["seconds"] < 6
+    assert outcome.values("never_ranks") == outcome.values("later_ranks") == {"server": 3}
 
 
 # --- somebody else -----------------------------------------------------------------------------------------------
@@ -513,6 +545,41 @@ def test_torch_that_cannot_use_the_driver_is_told(command, machine, tmp_path):
     assert all(
         row["status"] == "failed" and "driver on your system is too old" in row["reason"] for row in rows.values()
     )
+
+
+OUT_OF_MEMORY = """
+SCOPE = "gpu"
+NEEDS = ("torch",)
+def run(context):
+    import os, torch
+    yield context.reading("pid", os.getpid())
+    if context.rank == 0:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 80")
+"""
+
+
+def test_out_of_memory_costs_its_own_row_and_its_process(command, machine, tmp_path):
+    """The sentence stands in the row; what an error may have left in the process goes with it, on that GPU alone."""
+    fake = tmp_path / "site" / "torch"
+    fake.mkdir(parents=True)
+    (fake / "version.py").write_text("__version__ = '9.9+cu128'\ncuda = '12.8'\n")
+    (fake / "__init__.py").write_text(
+        "from . import cuda, version\n__version__ = version.__version__\n"
+        "class OutOfMemoryError(RuntimeError):\n    pass\n"
+        "def zeros(*a, **k):\n    pass\n"
+    )
+    (fake / "cuda.py").write_text(
+        "def synchronize():\n    pass\ndef is_initialized():\n    return True\ndef empty_cache():\n    pass\n"
+    )
+    command.probes(full=OUT_OF_MEMORY, later=OUT_OF_MEMORY.replace("context.rank == 0", "False") + "ORDER = 70\n")
+    outcome = command.run(
+        on=machine(healthy("a100x8-nvswitch", 2)), PYTHONPATH=f"{command._tree}{os.pathsep}{fake.parent}"
+    )
+    rows = outcome.rows("full")
+    assert (rows["gpu0"]["status"], rows["gpu1"]["status"]) == ("failed", "measured")
+    assert rows["gpu0"]["reason"].startswith("OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB")
+    before, after = outcome.values("full_pid"), outcome.values("later_pid")
+    assert before["gpu0"] != after["gpu0"] and before["gpu1"] == after["gpu1"]
 
 
 def test_a_torch_that_kills_its_process_is_tried_twice_and_no_more(command, machine, tmp_path):

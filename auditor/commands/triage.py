@@ -145,7 +145,7 @@ def _triage(paths: list[Path], given: Orders | None, server: str | None, each: b
 def _files(paths: list[Path]) -> Iterator[bundle.File]:
     for path in paths:
         if str(path) == "-":
-            yield bundle.File("stdin", "", sys.stdin.buffer.read(bundle.MAX_FILE_BYTES))
+            yield bundle.of_bytes("stdin", "", sys.stdin.buffer.read(bundle.MAX_FILE_BYTES + 1))
         else:
             yield from bundle.files([path])
 

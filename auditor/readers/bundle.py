@@ -14,6 +14,7 @@ MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_ARCHIVE_BYTES = 256 * 1024 * 1024
 MAX_MEMBERS = 5_000
 MAX_RATIO = 200
+_TOO_LARGE = f"larger than {MAX_FILE_BYTES // 2**20} MiB: send the part that matters"
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,23 @@ def files(paths: list[Path]) -> Iterator[File]:
             )
         if path.is_dir():
             for one in sorted(path.rglob("*")):
-                hidden = any(part.startswith(".") for part in one.relative_to(path).parts)
-                if one.is_file() and not hidden:
-                    yield from _file(one, str(one.relative_to(path.parent)), str(one.parent))
+                name = str(one.relative_to(path.parent))
+                if any(part.startswith(".") for part in one.relative_to(path).parts):
+                    continue
+                if one.is_symlink():
+                    # Somebody else packed the folder: its links would lead to files of this machine.
+                    yield File(name, str(one.parent), refused="a link, which is not followed")
+                elif not one.is_dir():
+                    yield from _file(one, name, str(one.parent))
         else:
             yield from _file(path, str(path), "")
+
+
+def of_bytes(name: str, folder: str, data: bytes) -> File:
+    """What came without a file, held to the same cap: one byte past it is refused, not cut."""
+    if len(data) > MAX_FILE_BYTES:
+        return File(name, folder, refused=_TOO_LARGE)
+    return File(name, folder, data)
 
 
 def _file(path: Path, name: str, folder: str) -> Iterator[File]:
@@ -52,7 +65,7 @@ def _file(path: Path, name: str, folder: str) -> Iterator[File]:
         if not stat.S_ISREG(size.st_mode):
             yield File(name, folder, refused="not a regular file")
         elif size.st_size > MAX_FILE_BYTES and not zipfile.is_zipfile(path):
-            yield File(name, folder, refused=f"larger than {MAX_FILE_BYTES // 2**20} MiB: send the part that matters")
+            yield File(name, folder, refused=_TOO_LARGE)
         elif path.suffix.lower() == ".zip" or _is_zip(path):
             yield from _archive(path, name)
         else:

@@ -18,10 +18,12 @@ TOOL = "dcgmi"
 HINTS = ('Diagnostic"',)
 BEGINS = re.compile(r'(?:\{\s{0,40})?"DCGM (?:GPU )?Diagnostic"')
 _STATUS = {"pass": "pass", "fail": "fail", "warn": "warn", "skip": "skip", "skipped": "skip"}
+_FROM_BEST = ("pass", "skip", "warn", "fail")
+_Worst = dict[tuple[str, str], str]
 _ECC_OFF = 55
 _TOKENS = re.compile(
     r'"(?P<key>name|category|gpu_ids?|entity_id|status|warning|error_id|version|Driver Version Detected)"[ \t]*:[ \t]*'
-    r'(?:"(?P<text>(?:[^"\\\n]|\\.)*)"|(?P<number>-?\d+))'
+    r'(?:"(?P<text>(?:[^"\\\n]|\\.)*)"|(?P<number>[^\s",}\]]+))'
 )
 end = json_text.closing
 
@@ -50,11 +52,12 @@ def read(text: str) -> Parsed:
     _metadata(book, found, root)
     if isinstance(root.get("runtime_error"), str):
         book.add("dcgm_warning", root["runtime_error"], test="diag", row=0)
+    worst: _Worst = {}
     bodies = [root, *rows(root.get("iterations"))]
     for body in bodies:
         for category in rows(body.get("test_categories")):
             for test in rows(category.get("tests")):
-                _test(book, test, line)
+                _test(book, test, line, worst)
     return book.parsed()
 
 
@@ -76,21 +79,21 @@ def _metadata(book: Book, found: dict[str, Any], root: dict[str, Any]) -> None:
                 book.add("gpu_identity_pci_device", f"10de:{device.lower()}", book.gpu(index))
 
 
-def _test(book: Book, test: dict[str, Any], line: int) -> None:
+def _test(book: Book, test: dict[str, Any], line: int, worst: _Worst) -> None:
     name = _name(test.get("name"))
     results = rows(test.get("results"))
     for result in results:
         for subject in _subjects(book, result):
-            _result(book, name, subject, result, line)
+            _result(book, name, subject, result, line, worst)
     summary = test.get("test_summary")
     if isinstance(summary, dict) and not results:
-        _result(book, name, "server", summary, line)
+        _result(book, name, "server", summary, line, worst)
 
 
-def _result(book: Book, name: str, subject: str, result: dict[str, Any], line: int) -> None:
+def _result(book: Book, name: str, subject: str, result: dict[str, Any], line: int, worst: _Worst) -> None:
     status = _STATUS.get(str(result.get("status", "")).lower())
     if status:
-        book.add("dcgm_result", status, subject, test=name)
+        _note(book, name, subject, status, worst)
     else:
         book.unreadable(line, f"test {name}: status {shown(str(result.get('status')))!r} is none that is known")
     for row, (words, error, severity) in enumerate(_warnings(result)):
@@ -98,6 +101,13 @@ def _result(book: Book, name: str, subject: str, result: dict[str, Any], line: i
         book.add("dcgm_warning", words, subject, test=name, error=error, row=row, **with_)
         if error == _ECC_OFF:
             book.add("gpu_identity_ecc_enabled", False, subject, which="current")
+
+
+def _note(book: Book, test: str, subject: str, status: str, worst: _Worst) -> None:
+    """One result; where several are of one subject (iterations, entities that are no GPU) the worst stands."""
+    before = worst.get((subject, test), status)
+    worst[subject, test] = max(before, status, key=_FROM_BEST.index)
+    book.add("dcgm_result", worst[subject, test], subject, test=test)
 
 
 def _warnings(result: dict[str, Any]) -> Iterator[tuple[str, int, int | None]]:
@@ -131,8 +141,11 @@ def _piecewise(book: Book, text: str) -> None:
     test: str | None = None
     subjects: list[str] = []
     row = 0
+    worst: _Worst = {}
     for token in _TOKENS.finditer(text):
         key, value = token["key"], token["text"] if token["text"] is not None else token["number"]
+        if token["text"] is None and key not in ("gpu_id", "gpu_ids", "entity_id"):
+            continue
         if key == "name":
             test, subjects = _name(value), []
         elif key == "category":
@@ -142,7 +155,7 @@ def _piecewise(book: Book, text: str) -> None:
         elif key == "status" and test:
             status = _STATUS.get(value.lower())
             for subject in (subjects or ["server"]) if status else ():
-                book.add("dcgm_result", status, subject, test=test)
+                _note(book, test, subject, status, worst)
         elif key == "warning" and test:
             for subject in subjects or ["server"]:
                 book.add("dcgm_warning", value, subject, test=test, error=0, row=row)

@@ -25,6 +25,7 @@ BEGINS = re.compile(
 RESTARTS = re.compile(r"^[ \t]*+GPU0[ \t]*(?:GPU1|NIC\d|CPU ?Aff|mlx)", re.M)
 
 _DEVICE = r"GPU\d+|NIC\d+|[a-z][a-z0-9_]*\d"
+_MOST_DEVICES = 512
 _TRAILING = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _HEADER = re.compile(rf"[ \t]*(?:({_DEVICE})|(CPU ?Affinity|NUMA ?Affinity|GPU ?NUMA ?ID))")
 _HEADER_START = re.compile(rf"[ \t]*GPU\d+[ \t]*(?=(?:{_DEVICE})|CPU|$)")
@@ -149,6 +150,8 @@ def _columns(sheet: _Sheet, book: Book) -> tuple[list[str], list[str], bool]:
     for text in _joined(sheet.header):
         devices, trailing, at = [], [], 0
         while match := _HEADER.match(text, at):
+            if match[1] in devices or len(devices) == _MOST_DEVICES:
+                break
             at = match.end()
             if match[1]:
                 devices.append(match[1])

@@ -34,6 +34,26 @@ def test_something_that_is_no_file_is_refused(tmp_path: Path) -> None:
     assert list(bundle._file(tmp_path / "pipe", "pipe", ""))[0].refused == "not a regular file"
 
 
+def test_links_and_pipes_in_a_folder_are_listed_and_not_opened(tmp_path: Path) -> None:
+    """Who packed the folder cannot make us read our own /etc/passwd into the answer, nor drop an entry unseen."""
+    (tmp_path / "one.txt").write_text("1")
+    (tmp_path / "secret").symlink_to("/etc/passwd")
+    (tmp_path / "etc").symlink_to("/etc")
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe")
+    found = {Path(file.name).name: (file.data, file.refused) for file in bundle.files([tmp_path])}
+    assert found.pop("one.txt") == (b"1", None)
+    assert found.pop("pipe") == (b"", "not a regular file")
+    assert found == dict.fromkeys(("etc", "loop", "secret"), (b"", "a link, which is not followed"))
+
+
+def test_more_on_standard_input_than_the_cap_is_refused_and_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a log judged as the whole would be a silent loss."""
+    monkeypatch.setattr(bundle, "MAX_FILE_BYTES", 10)
+    assert bundle.of_bytes("stdin", "", b"x" * 10).data == b"x" * 10
+    assert "send the part" in (bundle.of_bytes("stdin", "", b"x" * 11).refused or "")
+
+
 def test_a_file_past_the_cap_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A log of gigabytes is not read into memory."""
     monkeypatch.setattr(bundle, "MAX_FILE_BYTES", 10)

@@ -215,7 +215,8 @@ def test_a_hundred_kilobytes_take_less_than_a_second(reader: Reader) -> None:
     longest = max(TEXTS[reader.KIND], key=len)
     worst = [longest * (100_000 // len(longest) + 1), longest.replace("\n", " ") * (100_000 // len(longest) + 1)]
     worst += [
-        filler * (100_000 // len(filler)) for filler in (" ", "[", "{", "GPU0 X ", "|  ", "\t\n", "0-", "<a>", '"')
+        filler * (100_000 // len(filler))
+        for filler in (" ", "[", "{", "GPU0 ", "GPU0 X ", "|  ", "\t\n", "0-", "<a>", '"')
     ]
     for text in worst:
         before = time.process_time()

@@ -154,8 +154,9 @@ def _piecewise(book: Book, text: str) -> None:
             subjects = _subjects(book, {"gpu_ids": value})
         elif key == "status" and test:
             status = _STATUS.get(value.lower())
-            for subject in (subjects or ["server"]) if status else ():
-                _note(book, test, subject, status, worst)
+            for subject in subjects or ["server"]:
+                if status:
+                    _note(book, test, subject, status, worst)
         elif key == "warning" and test:
             for subject in subjects or ["server"]:
                 book.add("dcgm_warning", value, subject, test=test, error=0, row=row)

@@ -148,7 +148,9 @@ def _columns(sheet: _Sheet, book: Book) -> tuple[list[str], list[str], bool]:
         return list(sheet.rows), list(_TRAILING), False
     best: tuple[list[str], list[str]] = ([], [])
     for text in _joined(sheet.header):
-        devices, trailing, at = [], [], 0
+        devices: list[str] = []
+        trailing: list[str] = []
+        at = 0
         while match := _HEADER.match(text, at):
             if match[1] in devices or len(devices) == _MOST_DEVICES:
                 break

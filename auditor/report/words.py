@@ -70,6 +70,7 @@ WORDS: dict[str, str] = {
     "old_python": N_("its newest Python is too old"),
     "no_shell": N_("no command could be run there"),
     "no_torch": N_("no interpreter with torch was found"),
+    "no_driver": N_("it has no driver that answers"),
     "no_record": N_("the probe ended without a record"),
     "not_started": N_("the probe did not start"),
     "not_writable": N_("no folder there can be written to"),

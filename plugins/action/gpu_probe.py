@@ -91,21 +91,28 @@ class ActionModule(Asking):
             answer = self.ask(**arguments)
         if answer.reason and taken is None:
             return self._ended("start", answer.reason, answer.detail, **first_use)
-        details = _facts(answer) | first_use | (taken or {}) | self._not_brought()
+        details = _facts(answer) | first_use | (taken or {}) | self._not_brought(answer)
         details["folder"] = answer.folder
         details["deadline"] = time.monotonic() + self._wishes.limit_seconds
         details["module_python"] = _text_or_none(self.variables.get("ansible_python_interpreter"))
         collect.note(self._folder, self._server, "measure", **details)
-        facts = _facts(answer) | self._not_brought()
+        facts = _facts(answer) | self._not_brought(answer)
         return {"changed": True, "phase": "measure", "attached": taken is not None, "facts": facts}
 
-    def _not_brought(self) -> dict:
-        """Why the role could bring no torch, where it was asked to."""
-        told = self.variables.get("probe_runtime_brought")
-        if not self._task.args.get("prepared") or not isinstance(told, dict) or not told.get("reason"):
-            return {}
-        said = show(told.get("detail") or told["reason"], 250).replace("; ", ", ")  # "; " parts reasons in the report
-        return {"torch_missing": said}
+    def _not_brought(self, answer: Answer) -> dict:
+        """Why there is no torch or no driver: in a role's words where it was asked to, else in the preflight's."""
+        prepared = bool(self._task.args.get("prepared"))
+        torch = self.variables.get("probe_runtime_brought") if prepared else None
+        driver = self.variables.get("nvidia_driver_result") if prepared else None
+        out = {}
+        if isinstance(torch, dict) and torch.get("reason"):
+            out["torch_missing"] = torch.get("detail") or torch["reason"]
+        refused = [step.partition(", ")[2] for step in answer.plan if step.startswith("driver: refuse, ")]
+        if isinstance(driver, dict) and driver.get("reason"):
+            out["driver_missing"] = driver["reason"]
+        elif refused and not (answer.facts or {}).get("driver_version"):
+            out["driver_missing"] = refused[0]
+        return {name: show(said, 250).replace("; ", ", ") for name, said in out.items()}  # "; " parts reasons there
 
     def _arguments(self) -> dict:
         probe = Path(self._wishes.probe or PROBE).read_bytes()

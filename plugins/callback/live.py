@@ -132,6 +132,6 @@ def _plan(facts: dict) -> str:
     """With what a server is, or would be, measured."""
     torch = facts.get("torch")
     cuda = f"CUDA {facts['cuda']}" if facts.get("cuda") else "no CUDA"
-    missing = f" ({show(facts['torch_missing'])})" if facts.get("torch_missing") else ""
+    missing = "".join(f" ({show(facts[name])})" for name in ("driver_missing", "torch_missing") if facts.get(name))
     with_torch = f"torch {show(torch)}, {cuda}" if torch else "no torch"
     return f"{show(facts.get('interpreter', 'Python'))}, {with_torch}{missing}"

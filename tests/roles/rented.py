@@ -1,13 +1,16 @@
 """Makes a machine of the test fleet look like a rented GPU server to package managers.
 
-`modprobe` and `systemctl` are recording stand-ins (no kernel module can be loaded there, no systemd runs); apt, dpkg,
-dnf and rpm are real. Ubuntu and Rocky are played by their os-release over Debian's tools.
+`modprobe`, `systemctl` and `shutdown` are recording stand-ins (no kernel module can be loaded there, no systemd runs);
+apt, dpkg, dnf and rpm are real. Ubuntu and Rocky are played by their os-release over Debian's tools.
 """
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import shutil
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.fleet import Fleet
@@ -32,6 +35,16 @@ case "$1" in
 esac
 """
 
+_SHUTDOWN = """#!/bin/sh
+echo "shutdown $*" >> /srv/calls
+"""
+_BOOT = """#!/bin/sh
+echo boot >> /srv/calls
+mkdir -p /run/systemd/system
+rm -rf /srv/needs-reboot /srv/module/nvidia
+! [ -e /usr/bin/nvidia-smi ] || modprobe nvidia
+"""
+
 
 def rent(
     fleet: Fleet,
@@ -53,11 +66,33 @@ def rent(
         _function(root, f"0000:0{number}:00.0", device, "0x030200")
     for number in range(switches):
         _function(root, f"0000:8{number}:00.0", "22a3", "0x068000")
-    for path, text in (("modprobe", _MODPROBE), ("systemctl", _SYSTEMCTL)):
+    for path, text in (
+        ("modprobe", _MODPROBE), ("systemctl", _SYSTEMCTL), ("shutdown", _SHUTDOWN), ("rc.local", _BOOT),
+    ):  # fmt: skip
         (root / "srv" / path).write_text(text)
         (root / "srv" / path).chmod(0o755)
     done = fleet.ssh(server, "sudo sh -s", input=_PREPARE, stdin=None)
     assert done.returncode == 0, done.stderr
+
+
+@contextlib.contextmanager
+def restarting(fleet: Fleet, server: str) -> Iterator[None]:
+    """While open, a machine that is told to shut down restarts with the disk it has, once."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.1):
+            if any(call.startswith("shutdown") for call in calls(fleet, server)):
+                fleet.reboot(server, keep=True)
+                return
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
 def secure_boot(fleet: Fleet, server: str) -> None:
@@ -99,7 +134,8 @@ mkdir -p /srv/module /srv/devices /run/systemd/system
 mount --bind /srv/devices /sys/bus/pci/devices
 mount --bind /srv/module /sys/module
 if [ -e /srv/os-release ]; then rm -f /etc/os-release; cp /srv/os-release /etc/os-release; fi
-for name in modprobe systemctl; do
+cp /srv/rc.local /etc/rc.local
+for name in modprobe systemctl shutdown; do
   mkdir -p /usr/local/sbin; cp /srv/$name /usr/local/sbin/$name
   for at in /usr/bin/$name /usr/sbin/$name; do if [ -e $at ]; then rm -f $at; cp /srv/$name $at; fi; done
 done

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.fleet import Fleet
 from tests.playbooks.conftest import ROOT, environment
 from tests.roles import packages, rented
 from tests.roles.audits import audit, leftovers
+from tests.roles.conftest import Play
 
 pytestmark = pytest.mark.fleet
 KERNEL = os.uname().release
@@ -84,3 +86,40 @@ def test_check_prints_the_plan_and_changes_nothing(bare_fleet: Fleet, stub: Path
     assert folder is None
     assert "driver: install" in out and "branch 580" in out and "brought into a folder" in out, out
     assert rented.installed(bare_fleet, "h001") == {} and rented.calls(bare_fleet, "h001") == []
+
+
+@pytest.mark.scale
+@pytest.mark.parametrize("obstacle", ["secure boot", "reboot"])
+def test_why_no_driver_came_is_in_the_report(
+    bare_fleet: Fleet, stub: Path, archive: Path, tmp_path: Path, obstacle: str
+):
+    """Refused by the plan or unfinished by the role: the reason stands beside what could not be measured."""
+    rented.rent(bare_fleet, "h001", archive)
+    if obstacle == "reboot":
+        (bare_fleet.root("h001") / "srv/needs-reboot").touch()
+    else:
+        rented.secure_boot(bare_fleet, "h001")
+    out, folder = audit(bare_fleet, stub, tmp_path / "r", "h001")
+    assert folder
+    said = json.loads((folder / "state.json").read_text())["details"]["driver_missing"]
+    assert said.startswith(
+        {"secure boot": "Secure Boot is on", "reboot": "reboot needed: modprobe: ERROR"}[obstacle]
+    ), out
+    argv = [sys.executable, "-m", "auditor", "report", str(folder.parents[1]), "--json"]
+    told = json.loads(subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False).stdout)
+    findings = [one for one in told["servers"][0]["findings"] if one["id"] == "not-measured"]
+    assert any(said in finding["observed"] for finding in findings), findings
+
+
+@pytest.mark.scale
+def test_an_allowed_reboot_is_waited_for_and_the_driver_asked(bare_fleet: Fleet, play: Play, archive: Path):
+    """The role restarts the server, waits until it is back with the disk it had, and hears NVML's answer."""
+    rented.rent(bare_fleet, "h001", archive)
+    (bare_fleet.root("h001") / "srv/needs-reboot").touch()
+    with rented.restarting(bare_fleet, "h001"):
+        done = play("h001", "nvidia_driver", {"nvidia_driver_allow_reboot": True}, ("nvidia_driver_result",))
+    result = done.told["nvidia_driver_result"]
+    assert done.code == 0 and (result["answers"], result["reboot_needed"]) == (True, False), done.out
+    calls = rented.calls(bare_fleet, "h001")
+    assert calls.index("boot") > next(i for i, call in enumerate(calls) if call.startswith("shutdown")), calls
+    assert "nvidia-utils-580-server" in rented.installed(bare_fleet, "h001")

@@ -108,8 +108,8 @@ def not_measured(case: Case) -> Iterator[Finding]:
     wanted: dict[str, list[needs.Missing]] = defaultdict(list)
     for need in needs.missing(case):
         wanted[need.subject].append(need)
-    missing = case.state.details.get("torch_missing") if case.state else None
-    cause = [f"no_torch: {missing}"] if missing else []
+    known = case.state.details if case.state else {}
+    cause = [f"no_{what}: {known[f'{what}_missing']}" for what in ("driver", "torch") if known.get(f"{what}_missing")]
     for subject, needed in wanted.items():
         yield _missing(case, subject, "advice", [n.need for n in needed], [*(n.reason for n in needed), *cause])
     failed: dict[str, list[tuple[str, str]]] = defaultdict(list)

@@ -73,7 +73,7 @@ class Board:
         """A server's news; endings and (without a terminal) every new step are said as a line."""
         row = self.rows.setdefault(name, Row(name))
         before = (row.phase, row.step)
-        row.phase, row.step = phase, show(step, 160)
+        row.phase, row.step = phase, show(step, 400)
         row.percent = float(percent) if isinstance(percent, int | float) and 0 <= percent <= 100 else None
         for metric, value in (figures or {}).items():
             if isinstance(value, int | float) and not isinstance(value, bool):

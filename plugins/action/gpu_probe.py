@@ -244,7 +244,7 @@ class ActionModule(Asking):
         """The connection failed: an ending before the probe runs, patience while it does."""
         trouble = ssh_trouble.explain(said)
         destination, port = self.where()
-        sentence = f"{trouble.sentence} ({destination}{f' port {port}' if port else ''})"
+        sentence = f"{destination}{f' port {port}' if port else ''}: {trouble.sentence}"
         if trouble.reason == "host_key_unknown" and (key := self.shown_key()):
             sentence = ssh_trouble.how_to_accept(destination, port, key)
         if state != "collected" or not self._known:

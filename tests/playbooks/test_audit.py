@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import openpyxl
@@ -68,8 +69,11 @@ def test_keep_leaves_the_folder_for_the_next_audit_and_cleanup_takes_it(audit: A
     (folder,) = folders(fleet, "h002")
     assert folder.stat().st_mode & 0o777 == 0o700
     before, probe = sorted(path.name for path in folder.iterdir()), (folder / "probe.pyz").stat().st_mtime_ns
-    again = audit("--limit", "h002", audit_keep=True)
+    again = audit("--limit", "h002", audit_keep=True, env={"ANSIBLE_STDOUT_CALLBACK": "default"})
     assert again.states["h002"].phase == "done", again.out
+    tasks = re.findall(r"^(?:ok|changed|skipping|fatal|included): \[h002[] ]", again.out, re.MULTILINE)
+    assert 2 <= len(tasks) <= 4, again.out  # opened, started, collected with clean-up; the report is left out here
+    assert "TASK [Judge" not in again.out
     assert folders(fleet, "h002") == [folder]
     assert sorted(path.name for path in folder.iterdir()) == before
     assert (folder / "probe.pyz").stat().st_mtime_ns == probe
@@ -78,10 +82,14 @@ def test_keep_leaves_the_folder_for_the_next_audit_and_cleanup_takes_it(audit: A
 
 
 def test_check_mode_tells_and_changes_nothing(audit: Auditor) -> None:
-    """--check says what would be measured with; no run folder, no file on the server."""
+    """--check says what would be measured with, and who cannot be reached where; no run folder, no file anywhere."""
     before = listing(audit.fleet, "h002")
-    done = audit("--limit", "h002", "--check")
+    audit.fleet.fault("h003", "down")
+    done = audit("--limit", "h002,h003", "--check")
     assert done.code == 0, done.out
+    address = audit.fleet.plan.machine("h003").address
+    assert f"h003  ubuntu@{address} port 2222: the connection was refused: the address answers, but no SSH" in done.out
+    assert "still booting" in done.out
     assert "would be measured" in done.out and "torch" in done.out
     assert done.folder is None
     assert listing(audit.fleet, "h002") == before

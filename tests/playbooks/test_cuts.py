@@ -59,27 +59,30 @@ def test_the_time_limit_keeps_what_was_measured(done: Done, storm: Auditor) -> N
 
 @pytest.fixture(scope="module")
 def second(done: Done, storm: Auditor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Done, Path, str]]:
-    """Three controllers, two killed (-9) in mid-probe, then an audit over all their servers.
+    """Three controllers, two killed (-9) in mid-probe, then an audit over all their servers but one.
 
     h001 and h002 were this controller's (h002 is wished otherwise now), h003 was measured for somebody else,
-    h005's controller still runs. Gives the audit, the first one's folder and the living one's output.
+    h005's controller still runs; nobody returns to h004, whose probe would run for a minute. Gives the audit, the
+    first one's folder and the living one's output.
     """
     fleet = storm.fleet
     fleet.heal("*")
-    reboot(fleet, "h003")  # what the power cut left is not what this is about
-    for server, seconds in (("h001", 12), ("h002", 60), ("h003", 60), ("h005", 10)):
+    for server in ("h003", "h004"):  # what power cut and freeze left is not what this is about
+        reboot(fleet, server)
+    for server, seconds in (("h001", 12), ("h002", 60), ("h003", 60), ("h004", 60), ("h005", 10)):
         behave(fleet, server, seconds=seconds)
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     other = elsewhere / "other.ini"
-    other.write_text("[all]\n")
+    other.write_text("[all]\nh004 audit_limit=10 audit_lifetime=1\n")
     sources = [fleet.inventory, other]
-    mine = storm.start("--limit", "h001,h002", inventory=sources, audit_poll=1)
+    mine = storm.start("--limit", "h001,h002,h004", inventory=sources, audit_poll=1)
     folder = wait_for(lambda: (found := storm.newest()) != done.folder and found)
     theirs = storm.start("--limit", "h003", audit_results=str(elsewhere), audit_poll=1)
-    wait_for(lambda: all((folder / f"servers/{name}/state.json").exists() for name in ("h001", "h002")))
+    wait_for(lambda: all((folder / f"servers/{name}/state.json").exists() for name in ("h001", "h002", "h004")))
     wait_for(lambda: list(fleet.root("h003").glob("tmp/auditor-*/run.json")))
     kill(mine)
     kill(theirs)
+    assert folders(fleet, "h004")
     living = storm.start("--limit", "h005", inventory=sources, audit_poll=0.5)
     wait_for(lambda: list(fleet.root("h005").glob("tmp/auditor-*/run.json")))
     behave(fleet, "h002")
@@ -106,6 +109,14 @@ def test_a_rerun_with_other_wishes_starts_anew(second: tuple[Done, Path, str], s
     assert again.states["h002"].phase == "done" and "taken_over_from" not in again.states["h002"].details, again.out
     assert json.loads(again.record("h002"))["profile"] == "quick"
     assert not folders(storm.fleet, "h002")
+
+
+def test_a_server_nobody_returns_to_cleans_itself(second: tuple[Done, Path, str], storm: Auditor) -> None:
+    """After audit_limit and audit_lifetime its timer has ended the probe, removed our folder, and ended itself."""
+    wait_for(lambda: not folders(storm.fleet, "h004"))
+    running = "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"
+    wait_for(lambda: "timer.py" not in storm.fleet.ssh("h004", running).stdout)
+    assert "probe.pyz" not in storm.fleet.ssh("h004", running).stdout
 
 
 def test_H02_another_audit_is_left_alone(second: tuple[Done, Path, str], storm: Auditor) -> None:

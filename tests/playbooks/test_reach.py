@@ -133,7 +133,7 @@ def test_a_row_says_why_not(rented: Rented, server: str, phase: str, reason: str
 @pytest.mark.parametrize("server", ["ssh-password-wrong", "unknown-name"])
 def test_who_was_tried_at_which_port(rented: Rented, server: str) -> None:
     """A person sees user, address and port without looking them up."""
-    assert f"(ubuntu@{rented.address(server)} port 2222)" in str(rented.done.states[server].detail)
+    assert f"ubuntu@{rented.address(server)} port 2222: " in str(rented.done.states[server].detail)
 
 
 @pytest.mark.parametrize("server", ["no-torch-no-net", "no-torch-no-room"])

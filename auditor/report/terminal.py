@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rich.console import Console
 from rich.text import Text
 
@@ -9,9 +11,9 @@ from auditor.finding import VERDICTS, ServerResult
 from auditor.judge.texts import N_
 from auditor.report.ordered import order_text
 from auditor.report.show import show, width
-from auditor.report.texts import load
+from auditor.report.texts import Rendered, load
 from auditor.report.view import Judged, Report, with_consequences, worst_first
-from auditor.report.words import MARKS, reason_text, word
+from auditor.report.words import MARKS, reason_text, span, word
 
 COLOURS = {
     "reject": "bold red",
@@ -54,14 +56,11 @@ def _server(report: Report, server: ServerResult, console: Console) -> None:
         facts.append(reason_text(texts, server.reason))
     line.append("  " + " · ".join(facts))
     console.print(line, soft_wrap=True)
-    for finding, follows in with_consequences(server):
-        if finding.severity == "info":
-            continue
-        said = report.rendered(finding)
+    for (severity, follows, said), subjects in _alike(report, server).items():
         row = Text("    " + ("  ↳ " if follows else ""))
-        row.append(f"{MARKS[finding.severity]} {word(texts, finding.severity)}: ", style=COLOURS[finding.severity])
-        where = "" if finding.subject == "server" else f"{show(finding.subject)}: "
-        row.append(f"{where}{said.title}")
+        row.append(f"{MARKS[severity]} {word(texts, severity)}: ", style=COLOURS[severity])
+        where = span([show(subject) for subject in subjects if subject != "server"])
+        row.append(f"{where}: {said.title}" if where else said.title)
         if said.expected and said.observed:
             row.append(" – ")
             row.append(
@@ -72,3 +71,13 @@ def _server(report: Report, server: ServerResult, console: Console) -> None:
                 )
             )
         console.print(row, soft_wrap=True)
+
+
+def _alike(report: Report, server: ServerResult) -> dict[tuple[str, bool, Rendered], list[str]]:
+    """The findings in their order; what is said of several GPUs in the same words is said once."""
+    groups: dict[tuple[str, bool, Rendered], list[str]] = {}
+    for finding, follows in with_consequences(server):
+        if finding.severity != "info":
+            said = replace(report.rendered(finding), meaning="", ask="")
+            groups.setdefault((finding.severity, follows, said), []).append(finding.subject)
+    return groups

@@ -51,8 +51,9 @@ class Gap:
         """The reason in words."""
         if self.cut and self.status == "measured":
             return texts._(N_("left out for want of time: {names}"), names=", ".join(self.cut))
-        parts = [word(texts, self.status)] if self.status else []
-        return ": ".join([*parts, *([why_missing(texts, self.reason)] if self.reason else [])])
+        if self.status and self.reason:
+            return why_missing(texts, f"{self.status}: {self.reason}")
+        return why_missing(texts, self.reason) if self.reason else word(texts, self.status)
 
 
 class Gaps:

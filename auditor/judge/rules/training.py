@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from auditor.finding import Finding
 from auditor.judge.case import Case
 from auditor.judge.figures import figure
@@ -24,6 +26,7 @@ def scaling(case: Case) -> Iterator[Finding]:
         return
     ranks = _ranks(speedup)
     line = case.lines.training_scaling.value * ranks
+    communication = case.view.number("training_step_communication_ratio", ranks=ranks)
     if ranks > 1 and figure(speedup) < line:
         yield case.finding(
             "training-scaling-low",
@@ -37,7 +40,8 @@ def scaling(case: Case) -> Iterator[Finding]:
                 "expected": line,
                 "ranks": ranks,
                 "guest": case.lines.training_scaling_guest.value * ranks,
-                "communication": case.view.number("training_step_communication_ratio", ranks=ranks),
+                "communication": communication,
+                "variant": None if communication is None else "communication",
             },
             (speedup, case.view.one("training_step_communication_ratio", ranks=ranks)),
         )
@@ -170,17 +174,22 @@ CAUSES = {
     "training-nvlink-use-low": ("nvlink-missing", "nvlink-partial"),
 }
 
-TEXTS = {
-    "training-scaling-low": Text(
-        N_("Training does not scale"),
-        N_("{measured:×} the speed of one GPU on {ranks:int} GPUs; communication takes {communication:%} of the step"),
-        N_("{expected:×} on bare metal; {guest:×} is what the documents give for virtualized servers"),
-        N_("Paid GPUs wait for each other instead of computing."),
-        N_(
-            "{ranks:int} GPUs train {measured:×} as fast as one, {expected:×} was to be expected. Please check NVLink, "
-            "fabric and host."
-        ),
+_COMMUNICATING = N_(
+    "{measured:×} the speed of one GPU on {ranks:int} GPUs; communication takes {communication:%} of the step"
+)
+_SCALING = Text(
+    N_("Training does not scale"),
+    N_("{measured:×} the speed of one GPU on {ranks:int} GPUs"),
+    N_("{expected:×} on bare metal; {guest:×} is what the documents give for virtualized servers"),
+    N_("Paid GPUs wait for each other instead of computing."),
+    N_(
+        "{ranks:int} GPUs train {measured:×} as fast as one, {expected:×} was to be expected. Please check NVLink, "
+        "fabric and host."
     ),
+)
+
+TEXTS = {
+    "training-scaling-low": replace(_SCALING, variants={"communication": replace(_SCALING, observed=_COMMUNICATING)}),
     "training-memory-differs": Text(
         N_("Training memory differs from the estimate"),
         N_("{measured:GiB} at the peak"),

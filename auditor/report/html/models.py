@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from auditor.finding import SEVERITIES, VERDICTS, Finding, ServerResult
+from auditor.finding import SEVERITIES, VERDICTS, Finding, Gpu, ServerResult
 from auditor.judge.texts import N_
 from auditor.report.figures import exact
 from auditor.report.html import svg
@@ -150,14 +150,15 @@ def basis(report: Report, seen: Seen, finding: Finding) -> str:
 def details(report: Report, seen: Seen, anchor: str, drawn: bool) -> dict[str, Any]:
     """Everything about one server below its line."""
     server = seen.server
+    figures = tuple(one for one in GPU_FIGURES if any(gpu.figures.get(one[2]) is not None for gpu in server.gpus))
     return {
         "anchor": anchor,
         "name": report.name(server),
         "verdict": server.verdict,
         "why": why(report, server),
         "facts": list(facts(report, seen)),
-        "gpu_heads": [Head(report.texts._(N_("GPU"))), Head(report.texts._(N_("Model"))), *heads(report, GPU_FIGURES)],
-        "gpu_rows": [_gpu(server, index) for index in range(len(server.gpus))],
+        "gpu_heads": [Head(report.texts._(N_("GPU"))), Head(report.texts._(N_("Model"))), *heads(report, figures)],
+        "gpu_rows": [_gpu(gpu, figures) for gpu in server.gpus],
         "matrix": _matrix(seen),
         "charts": charts(report, seen) if drawn else [],
         "not_measured": list(_not_measured(report, seen)),
@@ -165,10 +166,9 @@ def details(report: Report, seen: Seen, anchor: str, drawn: bool) -> dict[str, A
     }
 
 
-def _gpu(server: ServerResult, index: int) -> list[Cell]:
-    gpu = server.gpus[index]
+def _gpu(gpu: Gpu, figures: tuple[tuple[str, str, str], ...]) -> list[Cell]:
     row = [Cell(show(gpu.subject)), Cell(show(gpu.model or gpu.name or ""))]
-    for _, unit, name in GPU_FIGURES:
+    for _, unit, name in figures:
         value, spec = gpu.figures.get(name), gpu.spec.get(name)
         share = value / spec if value is not None and spec and unit in ("TFLOPS", "GB/s") else None
         row.append(figure(value, unit, "", svg.bar(share)))

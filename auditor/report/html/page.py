@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from auditor.finding import VERDICTS, ServerResult
+from auditor.judge.texts import N_
 from auditor.report import html
 from auditor.report.formats import Whole
 from auditor.report.html import models
 from auditor.report.letter import letters
 from auditor.report.show import show
-from auditor.report.summary import VERDICT_MEANINGS, sections, what_was_audited
+from auditor.report.summary import sections, what_was_audited
 from auditor.report.unmeasured import Gaps
 from auditor.report.view import Report, Seen, worst_first
 from auditor.report.words import MARKS, word
@@ -20,6 +21,12 @@ from auditor.runs import LOOSE
 MOST_DETAILS = 1000
 MOST_DRAWN = 40
 MOST_FINDINGS = 5000
+_TOLD_PROVIDER = {
+    "reject": N_("not accepted before it is put right or replaced"),
+    "incomplete": N_("a reading that the verdict needs is missing: the audit has to be repeated"),
+    "review": N_("usable, but something must be explained or put right"),
+    "accept": N_("as ordered, as far as it was measured"),
+}
 
 
 class Page:
@@ -78,7 +85,7 @@ class ServerPage:
         if seen is None:
             return []
         one = models.details(report, seen, "server", True)
-        one["meaning"] = report.texts._(VERDICT_MEANINGS[seen.server.verdict])
+        one["meaning"] = report.texts._(_TOLD_PROVIDER[seen.server.verdict])
         written = letters(report, seen.server.name)
         text = "\n\n".join([written[0][0], *written[0][1]]) if written else ""
         whole = Whole(self.path)

@@ -144,6 +144,18 @@ def _short(text: str, where: str) -> Order:
     )
 
 
+def shown(order: Order) -> str:
+    """An order in words, its keys as they are written."""
+    given = [f"{order.gpus} x {order.gpu}" if order.gpu else f"gpus: {order.gpus}"]
+    for key in order.__struct_fields__:
+        value = getattr(order, key)
+        if key not in ("gpus", "gpu") and value is not None:
+            plain = msgspec.to_builtins(value)
+            words = ", ".join(f"{k} {v}" for k, v in plain.items()) if isinstance(plain, dict) else str(plain)
+            given.append(f"{key}: {words.lower() if isinstance(plain, bool) else words}")
+    return "; ".join(given)
+
+
 def checked(order: Order, where: str) -> Order:
     """The order, if it does not contradict itself.
 

@@ -125,3 +125,10 @@ def test_an_empty_order_is_no_missing_order():
     """A script whose variable is unset must not audit against nothing in silence."""
     with pytest.raises(UserError, match="empty"):
         order.load(" ")
+
+
+def test_an_order_in_words():
+    """Every key that was given, as it is written; what was not given is not said."""
+    got = order.parse({"gpu": "H200", "gpus": 8, "nics": {"count": 8, "gbps": 400}, "bare_metal": False}, "x")
+    assert order.shown(got) == "8 x H200; bare_metal: false; nics: count 8, gbps 400.0"
+    assert order.shown(order.parse({"gpus": 0}, "x")) == "gpus: 0"

@@ -50,7 +50,8 @@ def messages() -> Iterator[tuple[str, str]]:
         if line.cost:
             yield line.cost, "auditor/judge/policy.yaml"
     for finding_id in sorted(rule.texts()):
-        yield " ".join(rule.docstring(finding_id).split()), "rules"
+        for told in rule.docstrings(finding_id):
+            yield " ".join(told.split()), "rules"
 
 
 def _cited(path: Path) -> Iterator[str]:

@@ -9,8 +9,9 @@ import click
 from auditor import assembly
 from auditor.errors import UserError
 from auditor.finding import Evidence, Finding, ServerResult
-from auditor.judge import rule
+from auditor.judge import policy, rule
 from auditor.judge.texts import N_
+from auditor.order import shown
 from auditor.report.show import show, width
 from auditor.report.texts import LANGUAGES, Texts, load, render
 from auditor.report.units import reading_text
@@ -42,9 +43,16 @@ def _finding_id(id: str, texts: Texts) -> None:
             f"explain: no finding is called {id!r}; {hint}. To explain a server: auditor explain RUN SERVER."
         )
     click.echo(f"{id}: {texts.named(text.title)}")
-    _line("  ", texts._(N_("decided by")), texts.named(" ".join(rule.docstring(id).split())))
+    for told in rule.docstrings(id):
+        _line("  ", texts._(N_("decided by")), texts.named(" ".join(told.split())))
     _line("  ", texts._(N_("seen")), texts.named(text.observed))
+    for other in text.variants.values():
+        if other.observed != text.observed:
+            _line("  ", texts._(N_("or seen")), texts.named(other.observed))
     _line("  ", texts._(N_("expected")), texts.named(text.expected))
+    for name in rule.lines_used(id):
+        line = getattr(policy.load().lines, name)
+        _line("  ", texts._(N_("line")), f"{name} {line.value:g}: {texts._(line.source)}")
     _line("  ", texts._(N_("means")), texts.named(text.meaning))
     ask = texts.named(text.ask) if text.ask else texts._(N_("nothing: this is for your information"))
     _line("  ", texts._(N_("ask")), ask)
@@ -70,6 +78,8 @@ def _server(run: Path, name: str, texts: Texts) -> None:
     click.echo(f"{name}: {word(texts, result.verdict)}{_why(result, texts)}")
     if result.reason:
         click.echo(f"  {reason_text(texts, result.reason)}")
+    said = texts._(N_("nothing was ordered: no order was given")) if result.order is None else shown(result.order)
+    _line("  ", texts._(N_("ordered")), show(said, 400))
     for finding in result.roots:
         _print(finding, texts, "  ")
         for effect in result.findings:
@@ -96,7 +106,9 @@ def _print(finding: Finding, texts: Texts, indent: str, as_effect: bool = False)
     inner = indent + "  "
     _line(inner, texts._(N_("seen")), words.observed, _SHORT_WIDTH)
     _line(inner, texts._(N_("expected")), words.expected, _SHORT_WIDTH)
-    basis = f"{word(texts, finding.basis)}: {texts._(show(finding.source, 400))}"
+    source = texts._(show(finding.source, 400))
+    basis = word(texts, finding.basis)
+    basis = f"{basis}: {source}" if source != basis else basis
     _line(inner, texts._(N_("basis")), basis, _SHORT_WIDTH)
     if not as_effect:
         _line(inner, texts._(N_("means")), words.meaning, _SHORT_WIDTH)

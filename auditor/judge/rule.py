@@ -12,10 +12,11 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
 from functools import cache
-from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar
+from types import CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, TypeVar, get_args
 
-from auditor.finding import Finding
+from auditor.finding import Category, Finding
+from auditor.judge.policy import Lines
 from auditor.judge.texts import Text
 
 if TYPE_CHECKING:
@@ -82,14 +83,49 @@ def causes() -> dict[str, tuple[str, ...]]:
 
 def docstring(finding_id: str) -> str:
     """What the rule behind a finding id decides, in its own words; empty when no rule names the id."""
-    for module in modules():
-        if finding_id in getattr(module, "TEXTS", {}):
-            for function in vars(module).values():
-                names = getattr(function, "__code__", None)
-                if getattr(function, _MARK, None) and names and finding_id in names.co_consts:
-                    return str(function.__doc__ or "")
-            return str(module.__doc__ or "")
-    return ""
+    return next(iter(docstrings(finding_id)), "")
+
+
+@cache
+def docstrings(finding_id: str) -> tuple[str, ...]:
+    """The same of every rule that gives the finding, the one of its own theme first."""
+    own = [module for module in modules() if finding_id in getattr(module, "TEXTS", {})]
+    if not own:
+        return ()
+    deciding = [function for module in (*own, *modules()) for function in deciders(module, finding_id)]
+    return tuple(dict.fromkeys(str(f.__doc__ or "") for f in deciding)) or (str(own[0].__doc__ or ""),)
+
+
+def deciders(module: ModuleType, finding_id: str) -> list[FunctionType]:
+    """The rules of a module whose code, or that of a function of the module they call, names the finding."""
+    rules = [f for f in vars(module).values() if getattr(f, _MARK, None) and f.__module__ == module.__name__]
+    if finding_id in get_args(Category):  # the word of a category stands in every rule of it
+        return [function for function in rules if function.__name__ == finding_id]
+    return [function for function in rules if any(finding_id in code.co_consts for code in _codes(module, function))]
+
+
+def lines_used(finding_id: str) -> tuple[str, ...]:
+    """The names of the policy's lines that the rules of a finding read."""
+    wanted = set(Lines.__struct_fields__)
+    codes = [
+        code for module in modules() for function in deciders(module, finding_id) for code in _codes(module, function)
+    ]
+    return tuple(dict.fromkeys(name for code in codes for name in code.co_names if name in wanted))
+
+
+def _codes(module: ModuleType, function: FunctionType) -> Iterator[CodeType]:
+    """The code of a rule, of what is nested in it, and of the module's own functions it calls."""
+    seen: set[CodeType] = set()
+    waiting = [function.__code__]
+    while waiting:
+        code = waiting.pop(0)
+        if code in seen:
+            continue
+        seen.add(code)
+        yield code
+        waiting += [one for one in code.co_consts if isinstance(one, CodeType)]
+        called = (vars(module).get(name) for name in code.co_names)
+        waiting += [f.__code__ for f in called if isinstance(f, FunctionType) and f.__module__ == module.__name__]
 
 
 def _marked(scope: str) -> Iterator[Callable[..., Iterator[Finding]]]:

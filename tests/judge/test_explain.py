@@ -12,6 +12,7 @@ from auditor import order, runs
 from auditor.commands.explain import command
 from auditor.errors import UserError
 from auditor.judge import rule
+from auditor.judge.policy import Lines
 from auditor.runs import RunInfo, State
 from tests.golden import FOLDER
 from tests.judge.judged import METAL_A100
@@ -106,3 +107,39 @@ def test_a_server_in_chinese(run: Path) -> None:
 def test_an_unknown_language_is_refused() -> None:
     """Only the languages that are spoken can be chosen."""
     assert CliRunner().invoke(command, ["nvlink-missing", "--lang", "xx"]).exit_code == 2
+
+
+def test_an_id_tells_every_rule_and_every_line_behind_it() -> None:
+    """Two rules that give one finding both stand there, with the values in force and their sources."""
+    out = said("gpu-lost")
+    assert out.count("  decided by") == 2
+    assert "  or seen      the kernel lost the GPU at ‹addresses›" in out
+    slow = said("slower-than-siblings")
+    assert "  line         siblings_review 0.1: fleets of one model vary 8 % on average (Sinha et al." in slow
+    assert said("virtualized").count("  decided by") == 1  # the word is a category too
+    assert "  line " not in said("nvlink-off")
+
+
+def test_every_line_of_the_policy_is_told_with_some_finding() -> None:
+    """No line is in force that `auditor explain` cannot show; those of the levels and of ties are no finding's own."""
+    told = {name for id in rule.texts() for name in rule.lines_used(id)}
+    elsewhere = {"sign_total", "tie", "rate_over_spec", "bandwidth_over_spec", "watts_over_limit", "clock_over_model"}
+    assert set(Lines.__struct_fields__) - told <= elsewhere | {"achievable_margin", "fleet_smallest"}
+
+
+def test_a_server_is_told_with_its_order(run: Path) -> None:
+    """What was paid for stands above what was found; a basis is not said twice."""
+    out = said(str(run), "gpu-01")
+    assert "  ordered      8 x A100-SXM4-80GB; interconnect: nvswitch; bare_metal: true\n" in out
+    assert "the order: the order" not in out
+    runs.write(run / "orders.json", {"gpu-01": None, "gpu-02": None})
+    assert "  ordered      nothing was ordered: no order was given\n" in said(str(run), "gpu-01")
+    assert "订单" in said(str(run), "gpu-01", "--lang", "zh").splitlines()[1]
+
+
+def test_a_reason_is_a_sentence_in_the_finding_too(run: Path) -> None:
+    """`disk_full` is told as what it means."""
+    runs.write(run / "servers" / "gpu-02" / "state.json", State("start", "disk_full", "12 MB free"))
+    out = said(str(run), "gpu-02")
+    assert "seen      every probe: its disk is full: 12 MB free" in out
+    assert "disk_full" not in out

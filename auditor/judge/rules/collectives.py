@@ -212,7 +212,7 @@ CAUSES = {
 TEXTS = {
     "allreduce-below-floor": Text(
         N_("All-reduce below the floor"),
-        N_("{measured:GB/s} (algbw, {ranks:int} GPUs, {bytes:MB} {dtype})"),
+        N_("{measured:GB/s} (algorithm bandwidth, {ranks:int} GPUs, {bytes:MB} {dtype})"),
         N_("at least {expected:GB/s} over {link}"),
         N_("Training across the GPUs does not scale at this rate."),
         N_(
@@ -222,7 +222,7 @@ TEXTS = {
     ),
     "collective-low": Text(
         N_("All-reduce slower than elsewhere"),
-        N_("{measured:GB/s} busbw ({ranks:int} GPUs, {bytes:MB} {dtype})"),
+        N_("{measured:GB/s} bus bandwidth ({ranks:int} GPUs, {bytes:MB} {dtype})"),
         N_("{expected:GB/s} as published for this machine"),
         N_("The server moves {ratio:%} of what others of its kind do; training across GPUs loses accordingly."),
         N_(

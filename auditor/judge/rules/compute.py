@@ -217,7 +217,7 @@ TEXTS = {
     ),
     "figure-implausible": Text(
         N_("A figure above what the model can do"),
-        N_("{what}: {measured:%} of the most a {model} can reach"),
+        N_("{what}: {measured:%} of the most that {model} can reach"),
         N_("at most 100 %"),
         N_("The model, the clock or the figure is not what it seems; the figure is left out of ranking and averages."),
         N_("{subject} shows figures no {model} can reach ({what}). Please explain which card this is."),
@@ -230,10 +230,10 @@ TEXTS = {
             ),
             "beyond-its-links": Text(
                 N_("A figure above what the links can do"),
-                N_("{what}: {measured:%} of the most the links of a {model} can carry"),
+                N_("{what}: {measured:%} of the most that the links of {model} can carry"),
                 N_("at most 100 %"),
                 N_("The clock or the figure is not what it seems; the figure is left out of ranking and averages."),
-                N_("{subject} shows rates that no link of a {model} can carry ({what}). Please explain them."),
+                N_("{subject} shows rates that the links of {model} cannot carry ({what}). Please explain them."),
             ),
             "beyond-links": Text(
                 N_("A figure above what any link can do"),

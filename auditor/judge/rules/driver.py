@@ -115,7 +115,7 @@ _REFUSALS = (
              N_("give access to all GPUs that were ordered")),
     _Refusal(100, r"NO_DEVICE|no CUDA-capable device", N_("no GPU is given to us"),
              N_("give access to the GPUs that were ordered")),
-    _Refusal(999, r"CUDA_ERROR_UNKNOWN|CUDA unknown error", N_("an unnamed error: module not loaded, or GPU lost"),
+    _Refusal(999, r"CUDA_ERROR_UNKNOWN|CUDA unknown error", N_("unnamed; the module is not loaded, or the GPU is lost"),
              N_("load the driver's modules, else restart the server")),
 )  # fmt: skip
 

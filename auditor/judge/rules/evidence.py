@@ -30,7 +30,10 @@ def unreachable(case: Case) -> Iterator[Finding]:
     }
     id = "server-unreachable" if phase in _UNREACHED else "not-measured"
     if id == "not-measured":
-        details |= {"what": N_("every probe"), "reason": " ".join(w for w in (reason, details["detail"]) if w) or phase}
+        details |= {
+            "what": N_("every probe"),
+            "reason": ": ".join(w for w in (reason, details["detail"]) if w) or phase,
+        }
     yield case.finding(
         id, "incomplete", "advice", "server", "evidence", "state of the audit on the controller", details
     )

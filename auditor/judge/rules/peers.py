@@ -243,7 +243,7 @@ CAUSES = {
 TEXTS = {
     "slower-than-siblings": Text(
         N_("Slower than its siblings"),
-        N_("{what}: {shortfall:%} below the median of the others (other GPUs: {peers:int}, figures: {figures:int})"),
+        N_("{what}: {shortfall:%} below the median of the others (other GPUs: {peers:int}; readings: {figures:int})"),
         N_("within 5 to 10 % of the others"),
         N_("The slowest GPU sets the pace of every step that all GPUs take together."),
         N_("{gpu} is {shortfall:%} slower than the other GPUs of {server} ({what}). Please check or replace it."),

@@ -43,6 +43,7 @@ def virtualized(case: Case) -> Iterator[Finding]:
             "kind": found.kind or _unnamed(found),
             "variant": _variant(case, found, metal),
             "signs": ", ".join(dict.fromkeys(sign.word for sign in found.signs)),
+            "telling": ", ".join(list(dict.fromkeys(sign.word for sign in found.signs))[:3]),
             "count": len(found.signs),
             "weight": found.weight,
             "families": len(found.families),
@@ -250,20 +251,20 @@ _GUESSED = N_("signs in the pasted text ({count:int}): {signs}")
 TEXTS = {
     "virtualized": Text(
         N_("Not bare metal: {level}"),
-        N_("{level} ({kind}); signs ({count:int}): {signs}; families of sources: {families:int}"),
+        N_("{level} ({kind}); signs ({count:int}): {signs}; independent sources: {families:int}"),
         N_("{ordered}"),
         N_(
             "The machine is shared with a hypervisor or a container runtime. Full speed is possible, "
             "but what it hides (NVLink, NUMA, PCIe paths) costs collectives most."
         ),
         N_(
-            "The host reports {kind} ({signs}). Please move the order to bare metal or confirm in writing "
+            "The host reports {kind} ({telling}). Please move the order to bare metal or confirm in writing "
             "that a {level} was sold."
         ),
         {
             "described": Text(
                 N_("Machine: {level}"),
-                N_("{level} ({kind}); signs ({count:int}): {signs}; families of sources: {families:int}"),
+                N_("{level} ({kind}); signs ({count:int}): {signs}; independent sources: {families:int}"),
                 N_("{ordered}"),
                 _DESCRIBED,
             ),
@@ -325,7 +326,10 @@ TEXTS = {
         N_("NUMA is hidden"),
         N_("GPUs without a NUMA node: {count:int} (nodes visible: {nodes:int})"),
         N_("a NUMA node for every GPU"),
-        N_("Memory of two sockets is blended: host copies vary by core, and pinning is impossible."),
+        N_(
+            "The server does not say which processors and memory are near which GPU: memory of two sockets is blended, "
+            "host copies vary by core, and pinning is impossible."
+        ),
         N_(
             "Please expose NUMA with CPUs and memory pinned per socket, keep GPU and network card under one "
             "virtual switch, or send the NCCL topology file."

@@ -55,6 +55,8 @@ def preflight(params: dict) -> dict:
         lacks.append("torch")
         wished = "no Python with a CUDA torch is there: one is brought into a folder of the audit's"
     steps = [f"{name}: {plan.action}, {plan.reason}" for name, plan in (("driver", driver), ("DCGM", dcgm)) if gpus]
+    if facts["gpu_users"]:
+        steps.append("GPUs in use by: " + ", ".join(facts["gpu_users"][:4]))
     return {
         "interpreter": interpreter,
         "torch": torch,

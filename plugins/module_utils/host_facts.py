@@ -25,6 +25,9 @@ _PROVIDER_SIGNS = (
 )
 _RUNFILE_SIGNS = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
 _HELD = re.compile(r"nvidia|cuda-drivers|datacenter-gpu-manager")
+_GRID = "/etc/nvidia/gridd.conf"  # licence settings of a vGPU guest's driver
+# Daemons of the driver itself keep the devices open without using them.
+_DAEMONS = ("nvidia-persistenced", "nv-hostengine", "nv-fabricmanager", "nvidia-gridd", "dcgm-exporter")
 _NVSWITCH = ("0x1ac0", "0x1ac2", "0x1af1", "0x22a0", "0x22a1", "0x22a3", "0x22a4")
 
 
@@ -70,6 +73,8 @@ def gather(root: str = "/", run: Run = run_program) -> Dict[str, Any]:
             installed, r"(nvidia-(driver(?!-pinning)|headless|kernel|dkms|open).*|kmod-nvidia.*|libnvidia-compute.*)"
         ),
         "driver_flavour": _flavour(root),
+        "virtualization_mode": "vgpu" if _exists(root, _GRID) or _running(root, "nvidia-gridd") else None,
+        "gpu_users": _gpu_users(root),
         "held": _held(root, run, manager),
         "provider_managed": [word for path, word in _PROVIDER_SIGNS if _exists(root, path)],
         "runfile_installer": next((path for path in _RUNFILE_SIGNS if _exists(root, path)), None),
@@ -223,6 +228,23 @@ def _running(root: str, name: str) -> bool:
     except OSError:
         return False
     return any(_read(root, "/proc/%s/comm" % pid) == name[:15] for pid in pids)
+
+
+def _gpu_users(root: str) -> List[str]:
+    """Processes with a GPU open, as far as this user may look: all of them as root. Without a driver there are none."""
+    if not _exists(root, "/sys/module/nvidia"):
+        return []
+    found = []
+    for pid in filter(str.isdigit, os.listdir(_path(root, "/proc"))):
+        folder = _path(root, "/proc/%s/fd" % pid)
+        try:
+            opened = {os.readlink(os.path.join(folder, name)) for name in os.listdir(folder)}
+        except OSError:
+            continue  # it ended, or is somebody else's
+        name = _read(root, "/proc/%s/comm" % pid) or "?"
+        if any(re.match(r"/dev/nvidia\d", path) for path in opened) and name not in [one[:15] for one in _DAEMONS]:
+            found.append("%s %s" % (pid, name))
+    return sorted(found)
 
 
 def _free(root: str) -> Optional[int]:

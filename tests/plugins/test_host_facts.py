@@ -1,5 +1,8 @@
 """Facts of a machine, read from a root folder that a test filled."""
 
+import re
+from pathlib import Path
+
 import pytest
 from ansible.module_utils import host_facts
 
@@ -89,3 +92,34 @@ def test_a_pin_of_a_branch_is_no_driver(machine):
     """The package that only chooses the branch does not make a server one with a driver."""
     facts = machine({"/usr/bin/apt-get": ""}, {"dpkg-query": (0, "ii  nvidia-driver-pinning-580 580\n")})
     assert facts["driver_installed"] is None
+
+
+def test_who_uses_a_gpu_is_found_by_its_open_devices(machine, tmp_path):
+    """A process with /dev/nvidia0 open counts, the driver's daemons and the control device do not."""
+    opened = {
+        "11": ("python", "/dev/nvidia0"),
+        "12": ("nvidia-persiste", "/dev/nvidia0"),
+        "13": ("nvidia-smi", "/dev/nvidiactl"),
+    }
+    for pid, (name, device) in opened.items():
+        (tmp_path / f"proc/{pid}/fd").mkdir(parents=True)
+        (tmp_path / f"proc/{pid}/comm").write_text(name + "\n")
+        (tmp_path / f"proc/{pid}/fd/3").symlink_to(device)
+    assert machine()["gpu_users"] == []
+    assert machine({"/sys/module/nvidia/version": "580.95.05\n"})["gpu_users"] == ["11 python"]
+
+
+def test_a_vgpu_guest_is_known_by_its_licence_daemon(machine):
+    """By its configuration or its process; any other machine is not called one."""
+    assert machine()["virtualization_mode"] is None
+    assert machine({"/proc/5/comm": "nvidia-gridd\n"})["virtualization_mode"] == "vgpu"
+    assert machine({"/etc/nvidia/gridd.conf": ""})["virtualization_mode"] == "vgpu"
+
+
+def test_each_fact_that_a_plan_asks_for_is_gathered(machine):
+    """A refusal that waits for a fact nobody reads would never come."""
+    facts = machine()
+    for name in ("driver_plan", "dcgm_plan"):
+        text = Path(host_facts.__file__).with_name(f"{name}.py").read_text()
+        asked = set(re.findall(r"facts(?:\.get\(|\[)\"(\w+)\"", text))
+        assert len(asked) > 5 and asked <= set(facts), asked - set(facts)

@@ -22,12 +22,9 @@ _MAIN = b"""import sys
 if sys.version_info < (3, 8):
     sys.stderr.write("auditor-probe: needs Python 3.8 or newer, this is %s\\n" % sys.version.split()[0])
     sys.exit(2)
-from auditor.probes.engine import stop
+from auditor.probes.engine.entrance import enter
 
-stop.listen(sys.argv[1:])
-from auditor.probes.engine.command_line import main
-
-sys.exit(main(sys.argv[1:]))
+sys.exit(enter(sys.argv[1:]))
 """
 
 

@@ -2,10 +2,7 @@
 
 import sys
 
-from auditor.probes.engine import stop
+from auditor.probes.engine.entrance import enter
 
 if __name__ == "__main__":
-    stop.listen(sys.argv[1:])
-    from auditor.probes.engine.command_line import main
-
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(enter(sys.argv[1:]))

@@ -33,6 +33,21 @@ int cuInit(unsigned flags) {
     if (v && v->kind == TEXT) { pthread_mutex_unlock(&lock); for (;;) pause(); }
     LEAVE
 }
+static int primary_context;
+int cuDevicePrimaryCtxRetain(void **out, int device) {
+    ENTER
+    result = initialized && visible(device) >= 0 ? 0 : 3;
+    primary_context = !result;
+    *out = &primary_context;
+    LEAVE
+}
+int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) {
+    ENTER
+    (void)device;
+    *flags = 0;
+    *active = primary_context;
+    LEAVE
+}
 int cuDeviceGetCount(int *out) {
     ENTER
     if (!initialized) result = 3;

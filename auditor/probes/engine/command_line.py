@@ -31,8 +31,6 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str]) -> int:
     """Exit code: 0 a record was written, 2 misuse, 3 no record."""
-    if arguments[:1] == ["--as"]:
-        return _serve(arguments[1], int(arguments[2]), int(arguments[3]))
     began = time.monotonic()
     try:
         options = _parser().parse_args(list(arguments))
@@ -75,18 +73,6 @@ def _audit(options: argparse.Namespace, wishes: Wishes, began: float) -> int:
     if code == 0:
         told.event("done", out=options.out)
     return code
-
-
-def _serve(role: str, fileno: int, parent: int) -> int:
-    """Another role of the same program."""
-    kernel_calls.die_with_parent(parent)
-    if role == "watcher":
-        from . import watcher as part
-    elif role == "cuda":
-        from . import cuda_door as part  # type: ignore[no-redef]
-    else:
-        from . import worker as part  # type: ignore[no-redef]
-    return part.main(fileno)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -13,12 +13,11 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _heard: list[int] = []
 
 
-def listen(arguments: list[str]) -> None:
-    """Keep what is heard, unless this process is one that the audit started: those have their own ways to end."""
-    if arguments[:1] != ["--as"]:
-        for number in SIGNALS:
-            signal.signal(number, lambda heard, _: _heard.append(heard))
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+def listen() -> None:
+    """From now on keep what is heard."""
+    for number in SIGNALS:
+        signal.signal(number, lambda heard, _: _heard.append(heard))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
 def heard() -> int | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from typing import Any, Dict, Optional
@@ -99,10 +101,14 @@ def one_line(error: BaseException) -> str:
 def _prepare(device: str) -> Dict[str, Any]:
     """Import torch and open this GPU's context; what went wrong is told, not raised."""
     began = time.monotonic()
+    opening = threading.Thread(target=_open_context, daemon=True)
+    if device == "cuda":
+        opening.start()
     try:
         import torch
 
         if device == "cuda":
+            opening.join()
             if torch.version.cuda is None:
                 return {"problem": "torch %s is built without CUDA" % torch.__version__, "kind": "skipped"}
             torch.zeros(1, device="cuda")
@@ -110,6 +116,16 @@ def _prepare(device: str) -> Dict[str, Any]:
     except Exception as error:  # noqa: BLE001  # becomes the row of every probe that needs torch here
         return {"problem": one_line(error), "kind": "failed"}
     return {"problem": None, "seconds": time.monotonic() - began}
+
+
+def _open_context() -> None:
+    """The context that torch will use, made while torch is still being read; what is refused here torch will say."""
+    # torch sets this too, but only when it opens the context itself: no kernel is loaded before it is used.
+    os.environ.setdefault("CUDA_MODULE_LOADING", "LAZY")
+    with contextlib.suppress(OSError, AttributeError):
+        library, device, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
+        if library.cuInit(0) == 0 and library.cuDeviceGet(ctypes.byref(device), 0) == 0:
+            library.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
 
 
 def main(fileno: int) -> int:

@@ -582,6 +582,27 @@ def test_out_of_memory_costs_its_own_row_and_its_process(command, machine, tmp_p
     assert before["gpu0"] != after["gpu0"] and before["gpu1"] == after["gpu1"]
 
 
+def test_the_context_is_opened_while_torch_is_read(command, machine, tmp_path):
+    """torch finds its GPU's primary context there already: the two waits of the start lie side by side."""
+    fake = tmp_path / "site" / "torch"
+    fake.mkdir(parents=True)
+    (fake / "version.py").write_text("__version__ = '9.9+cu128'\ncuda = '12.8'\n")
+    (fake / "__init__.py").write_text(
+        "import ctypes\nfrom . import cuda, version\n__version__ = version.__version__\n"
+        "def zeros(*a, **k):\n"
+        "    flags, active = ctypes.c_uint(), ctypes.c_int()\n"
+        "    library = ctypes.CDLL('libcuda.so.1')\n"
+        "    assert library.cuDevicePrimaryCtxGetState(0, ctypes.byref(flags), ctypes.byref(active)) == 0\n"
+        "    assert active.value == 1, 'no context yet'\n"
+    )
+    (fake / "cuda.py").write_text("def synchronize():\n    pass\ndef is_initialized():\n    return False\n")
+    command.probes(each=NEEDS_TORCH + EACH)
+    outcome = command.run(
+        on=machine(healthy("a100x8-nvswitch", 2)), PYTHONPATH=f"{command._tree}{os.pathsep}{fake.parent}"
+    )
+    assert outcome.values("each_ran") == {"gpu0": True, "gpu1": True}, outcome.rows("each")
+
+
 def test_a_torch_that_kills_its_process_is_tried_twice_and_no_more(command, machine, tmp_path):
     """Each probe would cost an import; after the second death its seat stays empty."""
     fake = tmp_path / "site" / "torch"

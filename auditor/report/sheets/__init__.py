@@ -14,9 +14,10 @@ from functools import cache
 from types import ModuleType
 from typing import Protocol
 
+from auditor.finding import ServerResult
 from auditor.records import Value
-from auditor.report.view import Seen
-from auditor.report.workbook import Beside, Book, Column, Page, Put
+from auditor.report.view import Report, Seen
+from auditor.report.workbook import Beside, Book, Column, Layout, Page, Put
 
 _CHART_WIDTH = 150  # characters; narrower, charts beside each other cannot be read
 Row = Sequence[Value | Put]
@@ -50,7 +51,7 @@ class Table:
         book: Book,
         module_name: str,
         columns: Sequence[Column],
-        rows: Callable[[Seen], Iterable[Row]],
+        rows: Callable[[Seen], Iterable[Row]] = lambda seen: (),
         *,
         note: str = "",
         frozen: int = 1,
@@ -59,36 +60,35 @@ class Table:
         preview: Iterable[Row] | None = None,
         beside: Callable[[int], Beside] | None = None,
     ) -> None:
-        self.book, self.rows, self.note = book, rows, note
-        self.frozen, self.chart_rows = frozen, chart_rows
+        self.book, self.rows = book, rows
         self.module = importlib.import_module(module_name)
         self.page: Page | None = None
         self.kept = tuple(range(len(columns))) if preview is None else _kept(columns, preview)
         self.columns = tuple(columns[index] for index in self.kept)
         titles = [column.title for column in self.columns]
-        self.printed = titles.index(printed) + 1 if printed in titles else None
-        self.beside = beside(len(self.columns)) if beside else None
+        self.layout = Layout(
+            note,
+            frozen=frozen,
+            chart_rows=chart_rows,
+            printed=titles.index(printed) + 1 if printed in titles else None,
+            beside=beside(len(self.columns)) if beside else None,
+            least_width=_CHART_WIDTH if chart_rows else 0,
+        )
 
     def take(self, seen: Seen) -> None:
         """Add this server's rows."""
-        for row in self.rows(seen):
-            self.add(row)
+        self.fill(self.rows(seen))
 
     def add(self, row: Row) -> None:
         """Add one row, making the page with the first."""
         if self.page is None:
-            self.page = self.book.page(
-                self.module.ORDER,
-                self.module.TITLE,
-                self.columns,
-                self.note,
-                frozen=self.frozen,
-                chart_rows=self.chart_rows,
-                printed=self.printed,
-                beside=self.beside,
-                least_width=_CHART_WIDTH if self.chart_rows else 0,
-            )
+            self.page = self.book.page(self.module.ORDER, self.module.TITLE, self.columns, self.layout)
         self.page.add([row[index] for index in self.kept])
+
+    def fill(self, rows: Iterable[Row]) -> None:
+        """Add rows that waited until all servers had passed."""
+        for row in rows:
+            self.add(row)
 
     def column(self, title: str) -> int:
         """The number of a column in the sheet, from 1."""
@@ -96,6 +96,30 @@ class Table:
 
     def end(self) -> None:
         """Nothing is left to do."""
+
+
+def of_each_server(
+    book: Book,
+    report: Report,
+    module_name: str,
+    columns: Sequence[Column],
+    rows: Callable[[Report, str, ServerResult], Iterable[Row]],
+    *,
+    note: str,
+    printed: str,
+    frozen: int = 1,
+) -> Table:
+    """A table that needs no records: its rows are known before the first server passes."""
+    return Table(
+        book,
+        module_name,
+        columns,
+        lambda seen: rows(report, seen.provider, seen.server),
+        note=note,
+        frozen=frozen,
+        printed=printed,
+        preview=(row for provider, server in report for row in rows(report, provider, server)),
+    )
 
 
 def _kept(columns: Sequence[Column], preview: Iterable[Row]) -> tuple[int, ...]:

@@ -89,7 +89,7 @@ class _Collectives(Table):
                     figures = (algbw, low(row.busbw_gb_s) * 1e9)
                     self.add((label, "all_reduce", gpus, row.element, size, *figures, None, show(cited, 400)))
                 self.drawn.append((_MOST_LINES, _line(label, first, page.next_row - 1, reference=True)))
-        if self.chart_rows:
+        if self.layout.chart_rows:
             page.at_end(lambda: self._draw(page))
 
     @property

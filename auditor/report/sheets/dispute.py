@@ -5,7 +5,7 @@ from __future__ import annotations
 from auditor.judge.texts import N_
 from auditor.report import letter
 from auditor.report.view import Report, Seen
-from auditor.report.workbook import Book, Column, Put
+from auditor.report.workbook import Book, Column, Layout, Put
 
 ORDER = 120
 TITLE = N_("Dispute")
@@ -26,7 +26,7 @@ class _Dispute:
         letters = letter.letters(self.report)
         if not letters:
             return
-        page = self.book.page(ORDER, TITLE, COLUMNS, NOTE, table=False, portrait=True)
+        page = self.book.page(ORDER, TITLE, COLUMNS, Layout(NOTE, table=False, portrait=True))
         for subject, paragraphs in letters:
             page.add([])
             page.add([Put(subject, "wrap", "section", bold=True)])

@@ -55,8 +55,7 @@ class _Findings:
         """Worst first, and within a verdict in the order of the inventory."""
         table = _table(self.book)
         for _, _, group in sorted(self.waiting, key=lambda one: one[:2]):
-            for row in group:
-                table.add(row)
+            table.fill(group)
         self.waiting.clear()
 
 
@@ -66,7 +65,7 @@ def start(book: Book, report: Report) -> _Findings:
 
 
 def _table(book: Book) -> Table:
-    return Table(book, __name__, COLUMNS, lambda seen: (), note=NOTE, frozen=3, printed=N_("What to ask the provider"))
+    return Table(book, __name__, COLUMNS, note=NOTE, frozen=3, printed=N_("What to ask the provider"))
 
 
 def rows(report: Report, seen: Seen) -> Iterator[Row]:

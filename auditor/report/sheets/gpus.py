@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from auditor.finding import SEVERITIES, Evidence, Gpu, ServerResult, Severity
 from auditor.judge.texts import N_
 from auditor.records import Value
-from auditor.report.sheets import Row, Table
+from auditor.report.sheets import Row, Table, of_each_server
 from auditor.report.show import show
 from auditor.report.view import Report
 from auditor.report.workbook import Book, Column, Put
@@ -98,17 +98,7 @@ _LAST_PRINTED = N_("bf16 per watt")
 
 def start(book: Book, report: Report) -> Table:
     """In the order of the inventory, then of the GPU's index."""
-    preview = (row for provider, server in report for row in rows(report, provider, server))
-    return Table(
-        book,
-        __name__,
-        COLUMNS,
-        lambda seen: rows(report, seen.provider, seen.server),
-        note=NOTE,
-        frozen=2,
-        printed=_LAST_PRINTED,
-        preview=preview,
-    )
+    return of_each_server(book, report, __name__, COLUMNS, rows, note=NOTE, frozen=2, printed=_LAST_PRINTED)
 
 
 def rows(report: Report, provider: str, server: ServerResult) -> Iterator[Row]:

@@ -42,15 +42,14 @@ class _Method:
     def end(self) -> None:
         """Written last, when it is known which sheets were left out."""
         texts = self.report.texts
-        table = sheets.Table(self.book, __name__, COLUMNS, lambda seen: (), note=NOTE)
+        table = sheets.Table(self.book, __name__, COLUMNS, note=NOTE)
         for part in self.report.parts:
-            for row in _run(self.report, part):
-                table.add(row)
+            table.fill(_run(self.report, part))
         for module in sheets.modules():
             if module.ORDER != ORDER and not self.book.has(module.ORDER):
                 table.add((texts._(N_("Sheet left out")), texts._(module.TITLE), texts._(module.EMPTY), *_BLANK))
-        for row in (*_how(self.report), *_rules(self.report), *_metrics(self.report), *_published(self.report)):
-            table.add(row)
+        for topic in (_how, _rules, _metrics, _published):
+            table.fill(topic(self.report))
 
 
 _BLANK = (None, None, None)

@@ -67,13 +67,11 @@ class _Providers:
             self.book,
             __name__,
             COLUMNS,
-            lambda seen: (),
             note=NOTE,
             chart_rows=CHART_ROWS if compared else 0,
             preview=made,
         )
-        for row in made:
-            table.add(row)
+        table.fill(made)
         page = table.page
         if page is not None and compared:
             last = page.header_row + min(len(made), 12)

@@ -52,9 +52,8 @@ class _Ranking:
         ranked = [s for s in self.report.servers if _ranked(s)]
         rest = worst_first(s for s in self.report.servers if not _ranked(s))
         made = [row(self.report, server) for server in [*sorted(ranked, key=_standing), *rest]]
-        table = Table(self.book, __name__, COLUMNS, lambda seen: (), note=NOTE, preview=made)
-        for line in made:
-            table.add(line)
+        table = Table(self.book, __name__, COLUMNS, note=NOTE, preview=made)
+        table.fill(made)
 
 
 def start(book: Book, report: Report) -> _Ranking:

@@ -37,7 +37,7 @@ COLUMNS = (
 class _Readings:
     def __init__(self, book: Book, report: Report) -> None:
         self.report = report
-        self.table = Table(book, __name__, COLUMNS, lambda seen: (), note=NOTE, frozen=2)
+        self.table = Table(book, __name__, COLUMNS, note=NOTE, frozen=2)
         self.waiting: list[Row] = []
         self.count = 0
 

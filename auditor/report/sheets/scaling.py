@@ -59,13 +59,11 @@ class _Scaling:
             self.book,
             __name__,
             COLUMNS,
-            lambda seen: (),
             note=NOTE,
             chart_rows=CHART_ROWS if self.spans else 0,
             preview=self.rows,
         )
-        for row in self.rows:
-            table.add(row)
+        table.fill(self.rows)
         page = table.page
         if page is not None and self.spans:
             page.at_end(lambda: self._draw(page))

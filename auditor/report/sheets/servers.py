@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from auditor.finding import ServerResult
 from auditor.judge.texts import N_
 from auditor.report.ordered import order_text
-from auditor.report.sheets import Row, Table
+from auditor.report.sheets import Row, Table, of_each_server
 from auditor.report.show import show
 from auditor.report.view import Report
 from auditor.report.words import missing_text, reason_text, word
@@ -61,16 +61,7 @@ _FIGURES = (
 
 def start(book: Book, report: Report) -> Table:
     """In the order of the inventory."""
-    preview = (row for provider, server in report for row in rows(report, provider, server))
-    return Table(
-        book,
-        __name__,
-        COLUMNS,
-        lambda seen: rows(report, seen.provider, seen.server),
-        note=NOTE,
-        printed=N_("bf16 per watt, median"),
-        preview=preview,
-    )
+    return of_each_server(book, report, __name__, COLUMNS, rows, note=NOTE, printed=N_("bf16 per watt, median"))
 
 
 def rows(report: Report, provider: str, server: ServerResult) -> Iterator[Row]:

@@ -6,7 +6,7 @@ from auditor.judge.texts import N_
 from auditor.report.summary import Line, Section, sections, what_was_audited
 from auditor.report.unmeasured import Gaps
 from auditor.report.view import Report, Seen
-from auditor.report.workbook import Book, Column, Page, Put
+from auditor.report.workbook import Book, Column, Layout, Page, Put
 
 ORDER = 10
 TITLE = N_("Summary")
@@ -32,7 +32,7 @@ class _Summary:
 
     def end(self) -> None:
         """Write the page."""
-        page = self.book.page(ORDER, TITLE, COLUMNS, NOTE, table=False, one_page=True)
+        page = self.book.page(ORDER, TITLE, COLUMNS, Layout(NOTE, table=False, one_page=True))
         self._head(page, N_("What was audited"))
         for title, text in what_was_audited(self.report):
             self._line(page, Line(title, text))

@@ -74,15 +74,13 @@ class _Thermal:
             self.book,
             __name__,
             COLUMNS,
-            lambda seen: (),
             note=NOTE,
             frozen=2,
             chart_rows=CHART_ROWS * len({course.server for course in drawn}),
             preview=self.rows,
             beside=(lambda columns: _beside(columns + 2, drawn)) if drawn else None,
         )
-        for row in self.rows:
-            table.add(row)
+        table.fill(self.rows)
         page = table.page
         if page is not None and drawn:
             page.at_end(lambda: self._draw(page, len(table.columns) + 2, drawn))

@@ -6,7 +6,7 @@ from auditor.judge.texts import N_
 from auditor.report.paths import MOST_GPUS, Path, matrix, tint
 from auditor.report.show import show
 from auditor.report.view import Report, Seen, worst_first
-from auditor.report.workbook import Book, Column, Page, Put
+from auditor.report.workbook import Book, Column, Layout, Page, Put
 
 ORDER = 80
 TITLE = N_("Topology")
@@ -45,7 +45,8 @@ class _Topology:
         """The page, with a break where the next matrix would be torn apart on paper."""
         if self.page is None:
             columns = COLUMNS[: self.widest + 1]
-            self.page = self.book.page(ORDER, TITLE, columns, NOTE, table=False, portrait=True, least_width=84)
+            layout = Layout(NOTE, table=False, portrait=True, least_width=84)
+            self.page = self.book.page(ORDER, TITLE, columns, layout)
             self.page.add([Put(self.report.texts._(BELOW), "plain", size="lead")])
         elif self.used + points > _PAGE_POINTS:
             self.page.break_here()

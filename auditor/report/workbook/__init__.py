@@ -8,4 +8,5 @@ from auditor.report.workbook.book import Book as Book
 from auditor.report.workbook.cells import Column as Column
 from auditor.report.workbook.cells import Put as Put
 from auditor.report.workbook.page import Beside as Beside
+from auditor.report.workbook.page import Layout as Layout
 from auditor.report.workbook.page import Page as Page

@@ -11,7 +11,7 @@ from openpyxl.styles import Font
 
 from auditor.report.texts import Texts
 from auditor.report.workbook.cells import Cells, Column
-from auditor.report.workbook.page import Beside, Page
+from auditor.report.workbook.page import Layout, Page
 
 _LONGEST_TITLE = 31
 _NOT_IN_TITLES = re.compile(r"[\\/*?:\[\]']")
@@ -29,40 +29,10 @@ class Book:
         self._workbook._named_styles["Normal"].font = normal  # type: ignore[attr-defined]
         self._workbook._fonts.__init__([normal])  # type: ignore[attr-defined]
 
-    def page(
-        self,
-        order: int,
-        title: str,
-        columns: Sequence[Column],
-        note: str = "",
-        *,
-        table: bool = True,
-        frozen: int = 1,
-        chart_rows: int = 0,
-        printed: int | None = None,
-        beside: Beside | None = None,
-        least_width: float = 0,
-        one_page: bool = False,
-        portrait: bool = False,
-    ) -> Page:
-        """A new sheet; `order` decides its place among the others, `printed` columns go on paper."""
-        page = Page(
-            self.cells,
-            self._workbook.create_sheet(self._title(title)),
-            f"Audit_{order}",
-            columns,
-            note=note,
-            footer=self._footer,
-            warning=self._warning,
-            table=table,
-            frozen=frozen,
-            chart_rows=chart_rows,
-            printed=printed,
-            beside=beside,
-            least_width=least_width,
-            one_page=one_page,
-            portrait=portrait,
-        )
+    def page(self, order: int, title: str, columns: Sequence[Column], layout: Layout) -> Page:
+        """A new sheet; `order` decides its place among the others."""
+        sheet = self._workbook.create_sheet(self._title(title))
+        page = Page(self.cells, sheet, f"Audit_{order}", columns, layout, self._footer, self._warning)
         self._pages[order] = page
         return page
 

@@ -42,8 +42,26 @@ class Beside:
     rows: Sequence[Sequence[float | None]]
 
 
+@dataclass(frozen=True)
+class Layout:
+    """How a sheet is laid out: on screen, and on paper, where only the first `printed` columns go.
+
+    With `table` the rows become an Excel table below one header row; `chart_rows` are left free above it.
+    """
+
+    note: str = ""
+    table: bool = True
+    frozen: int = 1
+    chart_rows: int = 0
+    printed: int | None = None
+    beside: Beside | None = None
+    least_width: float = 0
+    one_page: bool = False
+    portrait: bool = False
+
+
 class Page:
-    """A sheet being written. With `table`, its rows become an Excel table below one header row."""
+    """A sheet being written."""
 
     def __init__(
         self,
@@ -51,25 +69,14 @@ class Page:
         sheet: Any,
         name: str,
         columns: Sequence[Column],
-        *,
-        note: str = "",
+        layout: Layout,
         footer: str = "",
         warning: str | None = None,
-        table: bool = True,
-        frozen: int = 1,
-        chart_rows: int = 0,
-        printed: int | None = None,
-        beside: Beside | None = None,
-        least_width: float = 0,
-        one_page: bool = False,
-        portrait: bool = False,
     ) -> None:
-        self._least_width, self._one_page, self._portrait = least_width, one_page, portrait
-        self._beside = beside
         self.cells, self.sheet, self.columns = cells, sheet, tuple(columns)
-        self._name, self._note, self._footer, self._warning = name, note, footer, warning
-        self._table, self._frozen, self._chart_rows = table, frozen, chart_rows
-        self._printed = printed or len(self.columns)
+        self._name, self._layout, self._footer, self._warning = name, layout, footer, warning
+        self._table, self._chart_rows, self._beside = layout.table, layout.chart_rows, layout.beside
+        self._printed = layout.printed or len(self.columns)
         self._titles = self._unique_titles()
         self._widths: list[float] = []
         self._waiting: list[tuple[Row, float | None]] = []
@@ -134,14 +141,14 @@ class Page:
     def _begin(self) -> None:
         self._widths = [self._width(index) for index in range(len(self.columns))]
         printed = sum(self._widths[: self._printed])
-        if printed < self._least_width:
-            self._widths = [wide * self._least_width / printed for wide in self._widths]
+        if printed < self._layout.least_width:
+            self._widths = [wide * self._layout.least_width / printed for wide in self._widths]
         for index, wide in enumerate(self._widths):
             self.sheet.column_dimensions[get_column_letter(index + 1)].width = wide
         self._print_setup()
         put = self.cells.put
         self._append([put(self.sheet, self.sheet.title, "plain", bold=True, size="title")], 27)
-        self._append([put(self.sheet, self.cells.texts._(self._note), "plain", size="lead")], 15)
+        self._append([put(self.sheet, self.cells.texts._(self._layout.note), "plain", size="lead")], 15)
         warned = [put(self.sheet, self._warning, "plain", "review", True)] if self._warning else []
         self._append(warned + self._tinted(bool(warned)), 16 if warned else None)
         if self._table:
@@ -180,13 +187,13 @@ class Page:
         sheet = self.sheet
         if self._table:
             row = 1 if self._chart_rows else self.header_row + 1
-            sheet.freeze_panes = f"{get_column_letter(self._frozen + 1)}{row}"
+            sheet.freeze_panes = f"{get_column_letter(self._layout.frozen + 1)}{row}"
             sheet.print_title_rows = f"{self.header_row}:{self.header_row}"
         sheet.sheet_view.showGridLines = False
         sheet.sheet_properties.pageSetUpPr.fitToPage = True
-        sheet.page_setup.orientation = "portrait" if self._portrait else "landscape"
+        sheet.page_setup.orientation = "portrait" if self._layout.portrait else "landscape"
         sheet.page_setup.paperSize = _A4
-        sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight = 1, int(self._one_page)
+        sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight = 1, int(self._layout.one_page)
         sheet.page_margins.left = sheet.page_margins.right = 0.4
         sheet.page_margins.top, sheet.page_margins.bottom, sheet.page_margins.footer = 0.5, 0.75, 0.35
         sheet.oddFooter.left.text = self._footer.replace("&", "&&")[:120]

@@ -19,7 +19,7 @@ from auditor.quick.hostkeys import KeyChanged, KeyUnknown, Trusted
 from auditor.quick.link import Lost, SshStream
 from auditor.quick.login import Ask, Login, LoginRefused
 from auditor.quick.proxy import Proxy
-from auditor.quick.target import Target, hop
+from auditor.quick.target import Target, hop, parse
 from auditor.showing import show
 
 _MOST_HOPS = 8
@@ -190,12 +190,19 @@ def _how_to_accept(target: Target, way: Way, error: KeyUnknown) -> str:
     behind = " (or the jump host's)" if way.jump else ""
     return (
         f"its host key{behind} is not known here: {error.kind} {error.fingerprint}. Compare it with the provider's "
-        f"console, then accept exactly this key: auditor quick {_again(target)} --accept-host-key {error.fingerprint}"
+        f"console, then accept exactly this key: {_again(target, way)} --accept-host-key {error.fingerprint}"
     )
 
 
-def _again(target: Target) -> str:
-    return f"{target.text} -p {target.port}" if target.port and str(target.port) not in target.text else target.text
+def _again(target: Target, way: Way) -> str:
+    """The way to this one server as it was given, so that what is copied from the screen reaches it."""
+    words = ["auditor", "quick", target.text]
+    words += ["-p", str(target.port)] if target.port and parse([target.text])[0].port is None else []
+    words += ["-l", target.user] if target.user and "@" not in target.text else []
+    words += ["-i", str(way.key)] if way.key else []
+    words += ["-J", way.jump] if way.jump else []
+    words += ["-F", str(way.config)] if way.config else []
+    return shlex.join([*words, *(word for option in way.options for word in ("-o", option))])
 
 
 def _changed(connection: fabric.Connection, error: KeyChanged) -> str:

@@ -120,11 +120,19 @@ def alive(who: Identity) -> bool:
     return who.boot == boot_id() and who.ticks == _ticks(who.pid)
 
 
-def end(who: Identity | None, folder: Path, grace: float) -> list[int]:
-    """End the probe: ask it, wait at most `grace` seconds, then kill all that is ours. Returns what would not die."""
+def end(who: Identity | None, folder: Path, grace: float, writing: float = 0.0) -> list[int]:
+    """End the probe: ask it, wait at most `grace` seconds, then kill all that is ours. Returns what would not die.
+
+    With `writing`, its workers are killed first, and it has so many seconds more to write down what they measured.
+    """
     if who and alive(who):
         _send(who.pid, signal.SIGTERM)
         _wait(lambda: not alive(who), grace)
+        if writing and alive(who):
+            for pid in _marked(folder):
+                if pid != who.pid:
+                    _send(pid, signal.SIGKILL)
+            _wait(lambda: not alive(who), writing)
     marked = _marked(folder)
     for pid in marked:
         _send(pid, signal.SIGKILL)

@@ -35,6 +35,7 @@ def main():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         child = "import signal,time;signal.signal(signal.SIGTERM,signal.SIG_IGN);time.sleep(600)"
         subprocess.Popen([sys.executable, "-c", child], start_new_session=True)
+        pathlib.Path("/run/lock/auditor-probe.lock").write_text(f"run {given.run}, pid {os.getpid()}")
         time.sleep(600)
     if how == "chatter":
         while not asked:
@@ -46,6 +47,8 @@ def main():
         say(event="sample", subject="gpu0", celsius=50 + step, watts=600, hertz=1.7e9)
         while how == "long" and not asked and not GATE.exists():
             time.sleep(0.02)
+    if how == "waits":  # for a worker that does not hear, as a probe on a busy server does
+        subprocess.run([sys.executable, "-c", "import time;time.sleep(600)"], start_new_session=True)
     say(event="probe", probe="matmul", subject="gpu0", status="timed_out" if asked else "measured", percent=90)
     pathlib.Path(given.out).write_text(record(given, how, readings, asked))
     say(event="done", out=given.out)

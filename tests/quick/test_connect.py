@@ -105,7 +105,8 @@ def test_C02_an_unknown_host_key_is_refused_and_the_way_to_accept_it_works(machi
     public = (machine.fleet.folder / "hosts" / machine.name / "ssh_host_ed25519_key.pub").read_text()
     told = subprocess.run(["ssh-keygen", "-lf", "-"], input=public, capture_output=True, text=True).stdout.split()[1]
     assert error.reason == "host_key_unknown"
-    assert f"auditor quick {machine.name} --accept-host-key {told}" in str(error)
+    way = f"-F {machine.config} " + " ".join(f"-o {option}" for option in options)
+    assert f"auditor quick {machine.name} {way} --accept-host-key {told}" in str(error)
     wrong = refused(machine, options=options, accepted=frozenset({"SHA256:" + "A" * 43}))
     assert wrong.reason == "host_key_unknown" and not known.exists()
     assert works(machine.link(options=options, accepted=frozenset({told})))

@@ -71,6 +71,16 @@ def test_stop_also_ends_a_probe_that_does_not_listen(machine: Machine) -> None:
     assert machine.leftovers() == []
 
 
+def test_stop_keeps_what_there_is_though_a_worker_does_not_end(machine: Machine) -> None:
+    """The workers are killed within 2 s; the probe gets the time to write down what they measured."""
+    machine.when(Figure, 4, machine.stop.set)
+    outcome = machine.audit("waits")
+    assert (outcome.phase, outcome.reason) == ("measure", "stopped")
+    read = reading.read_bytes(machine.kept[0])
+    assert isinstance(read, reading.Read) and len(read.record.readings) >= 4
+    assert machine.leftovers() == []
+
+
 def test_stop_before_anything_is_started(machine: Machine) -> None:
     """Ctrl-C while connecting starts nothing."""
     machine.stop.set()

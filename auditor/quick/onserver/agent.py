@@ -27,6 +27,9 @@ from auditor.quick.onserver.notes import Obstacle
 RECORD_LIMIT = 8 << 20
 CHUNK = 32768
 STOP_GRACE = 1.2
+"""Then its workers are killed: the GPUs are free within 2 s of a stop."""
+WRITING = 3.0
+"""What a probe on a busy server may still need to write down what was measured."""
 
 
 def main(marker: str, stdin: IO[bytes], stdout: IO[bytes]) -> None:
@@ -118,7 +121,7 @@ def _follow(folder: Path, offset: int, say: Callable[..., None], stdin: IO[bytes
             break
         word = _heard(words, 0.1)
         if word == "stop":
-            detached.end(notes.probe(folder), folder, STOP_GRACE)
+            detached.end(notes.probe(folder), folder, STOP_GRACE, WRITING)
         elif word is None:
             return  # the connection is gone; the keeper is not
     _hand_over(folder, say)

@@ -13,6 +13,15 @@ import sys
 from pathlib import Path
 
 
+def platforms(architecture: str) -> list[str]:
+    """The platform tags that a server with glibc 2.28 or newer takes.
+
+    pip takes each name by itself, and the wheels that one torch needs carry many: 2_28, 2_27, 2_25, 2_18 and older.
+    """
+    tags = [f"manylinux_2_{minor}_{architecture}" for minor in range(28, 4, -1)]
+    return tags + [f"manylinux{year}_{architecture}" for year in (2014, 2010, 1)]
+
+
 def main() -> int:
     """Fetch torch, what it needs, and pip, for another Python and machine than this one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -25,11 +34,9 @@ def main() -> int:
     parser.add_argument("--architecture", default="x86_64", choices=["x86_64", "aarch64"])
     wishes = parser.parse_args()
     wishes.folder.mkdir(parents=True, exist_ok=True)
-    platforms = [f"manylinux_2_{minor}_{wishes.architecture}" for minor in (28, 27, 26, 24, 17)]
-    platforms += [f"manylinux{year}_{wishes.architecture}" for year in (2014, 2010, 1)]
     argv = [sys.executable, "-m", "pip", "download", "-q", "--only-binary=:all:", "-d", str(wishes.folder)]
     argv += ["--python-version", wishes.python, "--implementation", "cp"]
-    for platform in platforms:
+    for platform in platforms(wishes.architecture):
         argv += ["--platform", platform]
     argv += ["--extra-index-url", wishes.index] if wishes.index else []
     print(f"wheelhouse: torch {wishes.torch} for Python {wishes.python} on {wishes.architecture} into {wishes.folder}")

@@ -69,10 +69,11 @@ class ActionModule(Asking):
     def _started(self) -> dict:
         if self._known and (self._known.reason or self._known.phase == "measure"):
             return {"skipped": True}
+        first_use = self._meet()
         if self._task.check_mode:
             answer = self.ask(state="started", **self._preparing())
-            return {"changed": answer.reason is None, "plan": _plan(answer), "reason": answer.reason or ""}
-        first_use = self._meet()
+            plan = {"changed": answer.reason is None, "plan": _plan(answer), "reason": answer.reason or ""}
+            return plan | ({"msg": show(answer.detail, 400)} if answer.reason and answer.detail else {})
         arguments = self._arguments()
         answer = self.ask(**arguments)
         if answer.listing is not None:

@@ -106,7 +106,7 @@ def make(wish: Wish, python: str = sys.executable, run: Callable[[Sequence[str],
                 "probe_runtime_index and probe_runtime_proxy name a way",
             )
         if code:
-            raise NotMade("pip_failed", f"pip could not bring torch {wish.version}: {words}")
+            raise NotMade("pip_failed", f"{_wanting(wish)}pip could not bring torch {wish.version}: {words}")
         shutil.rmtree(folder / "tmp", ignore_errors=True)
         (folder / "wish.json").write_text(json.dumps(wish._asdict()), encoding="utf-8")
     except BaseException:
@@ -148,6 +148,15 @@ def _place(need: int) -> Path:
     raise NotMade(
         "disk_full", f"torch needs {need >> 20} MiB where programs may run; free: {', '.join(tried) or 'nowhere'}"
     )
+
+
+def _wanting(wish: Wish) -> str:
+    """What to make on the controller, where the wheelhouse that came holds another torch than this server runs."""
+    held = sorted({os.path.basename(path) for path in glob.glob(os.path.join(wish.find_links, "torch-*.whl"))})
+    if not wish.find_links or any(name.startswith(f"torch-{wish.version}-") for name in held):
+        return ""
+    python = "%d.%d" % sys.version_info[:2]
+    return f"this server needs `make wheelhouse SERVER_PYTHON={python} TORCH={wish.version}` ({', '.join(held)} came): "
 
 
 def _pip(python: str, made: Path, wish: Wish) -> list[str]:

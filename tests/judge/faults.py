@@ -56,6 +56,11 @@ def plus(metric: str, value: Value, source: str, **conditions: Condition) -> Edi
     return lambda record: added(record, reading(metric, value, G, source, **conditions))
 
 
+def logged(line: str, kind: str, when: str) -> Edit:
+    """A line of the kernel's log."""
+    return lambda record: added(record, reading("kernel_log_event", line, source="kernel/log", kind=kind, when=when))
+
+
 def slow(factor: float, subject: str | None = None) -> Edit:
     """Compute of one GPU or all of them slower; the thermal window sees it too."""
     return chain(
@@ -247,6 +252,17 @@ FAULTS = (
     Fault("GPU lost before it was listed", "gpu-lost", "reject",
           lambda r: added(_lost(r), reading("kernel_log_xid_total", 1, source="kernel/log", xid=79, when="history",
                                             pci="0000:ab:00.0")), several=True),
+    Fault("heat that the counters tell", "sw-thermal", "review",
+          plus("gpu_health_violation_seconds", 20.0, NVML, policy="thermal", when="audit")),
+    Fault("fabric without routes", "fabric-unhealthy", "review",
+          lambda r: added(r, reading("topology_fabric_health", "route_unhealthy", G, NVML)), several=True, nvlink=True),
+    Fault("machine checks during the audit", "machine-check", "review",
+          logged("mce: [Hardware Error]: Machine check events logged", "machine_check", "audit")),
+    Fault("PCIe errors in the log", "pcie-errors-logged", "review",
+          logged("pcieport 0000:17:00.0: AER: Uncorrected (Fatal) error received", "pcie_error", "audit")),
+    Fault("a GPU the driver cannot start", "gpu-init-failed", "reject",
+          lambda r: logged("NVRM: GPU 0000:ab:00.0: RmInitAdapter failed!", "rm_init_failed", "history")(_lost(r)),
+          several=True),
     Fault("CUDA refuses", "cuda-init-errors", "review",
           lambda r: row(r, "l2_cache", G, "failed", "RuntimeError: CUDA unknown error (error 999)"),
           needs=("l2_cache_bytes",)),
@@ -296,6 +312,16 @@ REMARKS = (  # worth a word, never a complaint: the verdict stays accept
           several=True),
     Fault("a preloaded allocator", "preload", "advice", on("server_facts_preload", "/usr/lib/libjemalloc.so.2")),
     Fault("no NUMA node told", "numa-hidden", "advice", on("gpu_identity_numa_node", -1), several=True),
+    Fault("machine checks of before", "machine-check", "advice",
+          logged("mce: [Hardware Error]: Machine check events logged", "machine_check", "history")),
+    Fault("corrected errors of the host", "machine-check", "advice",
+          logged("[Hardware Error]: Corrected error, no action required.", "machine_check", "audit")),
+    Fault("PCIe errors of before", "pcie-errors-logged", "advice",
+          logged("pcieport 0000:17:00.0: AER: Uncorrected (Fatal) error received", "pcie_error", "history")),
+    Fault("a start that failed once", "gpu-init-failed", "advice",
+          logged("NVRM: GPU 0000:1b:00.0: RmInitAdapter failed!", "rm_init_failed", "history")),
+    Fault("a process ended for memory", "out-of-memory", "advice",
+          logged("Out of memory: Killed process 77 (python3)", "out_of_memory", "audit")),
     Fault("another driver branch", "driver-differs", "advice", on("server_facts_driver_version", "535.1.2")),
 )  # fmt: skip
 

@@ -271,6 +271,28 @@ def fabric_manager(case: Case) -> Iterator[Finding]:
         )
 
 
+_SOUND = ("healthy", "not told", "n/a", "[n/a]", "not supported")
+
+
+@rule
+def fabric_unhealthy(case: Case) -> Iterator[Finding]:
+    """The fabric's own word about a GPU: routes in trouble, bandwidth degraded, or set up for another partition."""
+    for gpu in case.gpus:
+        told = case.view.one("topology_fabric_health", gpu)
+        if told is None or str(told.value).strip().lower() in _SOUND:
+            continue
+        yield case.finding(
+            "fabric-unhealthy",
+            "degraded",
+            "review" if case.count > 1 or expects_nvlink(case) else "info",
+            gpu,
+            "evidence",
+            "NVML reference: nvmlGpuFabricInfo, health mask",
+            {"health": str(told.value).replace("_", " ")},
+            (told, case.view.one("topology_fabric_state", gpu)),
+        )
+
+
 def _in_guest(case: Case) -> bool:
     """Guests of the shared-NVSwitch model have no fabric manager of their own."""
     return case.machine.level in ("passthrough guest", "container", "vGPU", "sandbox")
@@ -283,6 +305,7 @@ CAUSES = {
     "nvlink-no-mesh": ("fm-not-running", "gpu-wrong-model", "patched-name"),
     "nvlink-off": ("virtualized",),
     "fm-not-running": (),
+    "fabric-unhealthy": ("fm-not-running", "gpu-lost", "nvlink-partial"),
 }
 
 TEXTS = {
@@ -374,6 +397,15 @@ TEXTS = {
                 ),
             )
         },
+    ),
+    "fabric-unhealthy": Text(
+        N_("The NVLink fabric is not healthy"),
+        N_("the driver says: {health}"),
+        N_("a healthy fabric"),
+        N_("Routes between the GPUs are missing or slow; collectives wait for the slowest route."),
+        N_(
+            "{gpu}: the fabric reports {health}. Please repair the NVLink fabric and its partition, and reset the GPUs."
+        ),
     ),
     "fm-not-running": Text(
         N_("The fabric manager is not running"),

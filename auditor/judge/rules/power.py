@@ -101,7 +101,10 @@ def throttled(case: Case) -> Iterator[Finding]:
         }
         brake = _share(shares, "hw_power_brake") > lines.brake_share.value or "hw_power_brake" in active
         hot = _share(shares, "hw_thermal") > lines.reason_share.value or "hw_thermal" in active
-        warm = _share(shares, "sw_thermal") > lines.reason_share.value or "sw_thermal" in active
+        counted = case.view.all("gpu_health_violation_seconds", gpu, policy="thermal", when="audit")
+        held = max(counted, key=figure, default=None)
+        grown = held is not None and figure(held) > lines.reason_share.value * _measuring(case)
+        warm = _share(shares, "sw_thermal") > lines.reason_share.value or "sw_thermal" in active or grown
         slowed = _share(shares, "hw_slowdown") > lines.reason_share.value or "hw_slowdown" in active
         for id, severity, reason, hit in (
             ("power-brake", "reject", "hw_power_brake", brake),
@@ -123,8 +126,18 @@ def throttled(case: Case) -> Iterator[Finding]:
                         "clock": case.view.number("thermal_sm_clock_hertz", gpu, stat="mean"),
                         "watts": case.view.number("thermal_watts", gpu, stat="mean"),
                     },
-                    (shares.get(reason), active.get(reason), case.view.one("thermal_gpu_celsius", gpu, stat="max")),
+                    (
+                        shares.get(reason),
+                        active.get(reason),
+                        held if grown and id == "sw-thermal" else None,
+                        case.view.one("thermal_gpu_celsius", gpu, stat="max"),
+                    ),
                 )
+
+
+def _measuring(case: Case) -> float:
+    """Seconds of load in this audit, at least the thermal window's."""
+    return max(case.view.record.seconds.measuring if case.view.record else 0.0, 10.0)
 
 
 def _share(shares: dict[str, Reading], reason: str) -> float:

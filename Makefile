@@ -7,7 +7,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 AUDIT_TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 export AUDIT_TORCH_CPU_INDEX
 
-.PHONY: audit setup setup-test test check pyz bench test-scale wheelhouse clean
+.PHONY: audit setup setup-test test check pyz bench bench-gpu test-scale wheelhouse clean
 
 audit: setup pyz
 	@ansible-playbook audit.yml -i inventory/local
@@ -39,6 +39,10 @@ test-scale: setup-test pyz
 
 bench: setup pyz
 	$(BIN)/python bench/bench.py
+
+# Audit, bench and tests of a GPU in one go of at most nine minutes: docs/benchmarks.md.
+bench-gpu: setup-test
+	$(BIN)/python bench/on_gpu.py
 
 # Wheels for servers without internet: see tools/wheelhouse.py.
 WHEELHOUSE ?= wheels

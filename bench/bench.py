@@ -86,9 +86,9 @@ def sustained(dtype: str, runs: int = 10, seconds: float = 20.0) -> Iterator[Row
     )
 
 
-def boost(runs: int = 10) -> Iterator[Row]:
+def boost(dtype: str = "bf16", runs: int = 10) -> Iterator[Row]:
     """Calls 2-4 after 0.35 s of rest; the first start after the set-up is warm-up."""
-    product = products.make("bf16", 8192, 8192, 8192, "cuda", SEED)
+    product = products.make(dtype, 8192, 8192, 8192, "cuda", SEED)
     rates.boost(product, "cuda")
     values = []
     for _ in range(runs):
@@ -96,7 +96,7 @@ def boost(runs: int = 10) -> Iterator[Row]:
         time.sleep(0.35)
         values.append(rates.boost(product, "cuda") / 1e12)
     mean = math.fsum(values) / len(values)
-    yield Row("boost bf16 8192³", f"{mean:.1f} TFLOPS", "–", "–", cv(values), "0.01 s of load")
+    yield Row(f"boost {dtype} 8192³", f"{mean:.1f} TFLOPS", "–", "–", cv(values), "0.01 s of load")
 
 
 def per_clock() -> Iterator[Row]:
@@ -335,6 +335,7 @@ ROWS: dict[str, Callable[[], Iterator[Row]]] = {
     "latency": launches,
     "capacity": capacity,
     "boost": boost,
+    "boost_fp64": lambda: boost("fp64"),
     "per_clock": per_clock,
     "time_slicing": gaps,
     **{

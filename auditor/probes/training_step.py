@@ -29,6 +29,7 @@ WINDOW = {"quick": 1.0, "standard": 4.0, "soak": 20.0}
 WARM = {"quick": 0.25, "standard": 2.0, "soak": 2.0}
 FIRST_STEPS = 2  # libraries are loaded and buckets are laid out in them
 LEAST_STEPS, MOST_STEPS = 8, 2000
+SHORT_STEPS = 3  # where eight would take half of the time that is left: a busy host's CPUs
 WITHOUT_EXCHANGE = 0.3  # of the window
 CONTROL_SECONDS = 1.0  # the period of a GPU's power controller: means over it repeat, single steps do not
 BATCHES = 4
@@ -167,8 +168,10 @@ class Bench:
     def agreed(self, window: float, trial: float, ranks: int) -> int:
         """How many steps fill a window, or a quarter of the time that is left: the same number on every rank."""
         # A CPU has no power controller to wait for.
-        seconds = min(window if self.cuda else 0.4 * window, self.context.remaining() / 4)
-        number: int = max(LEAST_STEPS, min(MOST_STEPS, round(seconds / max(trial, 1e-6))))
+        left = self.context.remaining()
+        seconds = min(window if self.cuda else 0.4 * window, left / 4)
+        least = LEAST_STEPS if LEAST_STEPS * trial < left / 2 else SHORT_STEPS
+        number: int = max(least, min(MOST_STEPS, round(seconds / max(trial, 1e-6))))
         if ranks > 1:
             fewest = self.torch.tensor([number], device=self.device)
             self.torch.distributed.all_reduce(fewest, self.torch.distributed.ReduceOp.MIN, self.groups[ranks])

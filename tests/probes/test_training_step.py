@@ -145,6 +145,16 @@ def test_one_control_period_tells_no_steadiness(tmp_path: Path) -> None:
     assert "training_step_variation_ratio" in metrics and "training_step_mean_variation_ratio" not in metrics
 
 
+@pytest.mark.parametrize(
+    ("left", "trial", "steps"), [(6.0, 0.05, 8), (6.0, 1e-3, 400), (6.0, 0.5, 3), (0.0, 0.01, 3), (60.0, 1.0, 8)]
+)
+def test_a_busy_host_makes_fewer_steps(torch: Any, tmp_path: Path, left: float, trial: float, steps: int) -> None:
+    """Eight at least, and three where eight would take half of the time that is left."""
+    with desk("training_step", tmp_path, seconds=left) as at:
+        bench = training_step.Bench(torch, at.context)
+        assert bench.agreed(training_step.WINDOW["quick"], trial, 1) == pytest.approx(steps, rel=0.01)
+
+
 def _known(metric: str, subject: str, value: float, **conditions: Any) -> dict[str, Any]:
     return {"metric": metric, "subject": subject, "with": conditions, "value": value}
 

@@ -101,7 +101,16 @@ def deciders(module: ModuleType, finding_id: str) -> list[FunctionType]:
     rules = [f for f in vars(module).values() if getattr(f, _MARK, None) and f.__module__ == module.__name__]
     if finding_id in get_args(Category):  # the word of a category stands in every rule of it
         return [function for function in rules if function.__name__ == finding_id]
-    return [function for function in rules if any(finding_id in code.co_consts for code in _codes(module, function))]
+    return [function for function in rules if any(finding_id in _constants(code) for code in _codes(module, function))]
+
+
+def _constants(code: CodeType) -> Iterator[object]:
+    """The constants of a piece of code, those inside tuples too."""
+    waiting: list[object] = list(code.co_consts)
+    while waiting:
+        one = waiting.pop()
+        waiting += one if isinstance(one, tuple) else ()
+        yield one
 
 
 def lines_used(finding_id: str) -> tuple[str, ...]:

@@ -80,7 +80,9 @@ def what_was_audited(report: Report) -> Iterator[tuple[str, str]]:
         told = texts._(N_("{servers}, {gpus}"), servers=servers, gpus=found)
         period = report.period(judgement)
         if period:
-            told += texts._(N_("; {start} to {end} (UTC)"), start=period[0], end=period[1])
+            once = period[0] == period[1]
+            times = N_("; {start} (UTC)") if once else N_("; {start} to {end} (UTC)")
+            told += texts._(times, start=period[0], end=period[1])
         yield report.place(judgement.inventory), told
     if not report.servers:
         yield texts._(N_("Servers")), texts._(N_("No server was audited: the inventory is empty."))
@@ -109,9 +111,19 @@ def _decisions(report: Report) -> Iterator[Line]:
     texts = report.texts
     for verdict in reversed(VERDICTS):
         servers = [server for server in report.servers if server.verdict == verdict]
+        unordered = sum(server.order is None for server in servers)
+        told = texts._(VERDICT_MEANINGS[verdict])
+        if verdict == "accept" and servers and unordered == len(servers):
+            told = texts._(N_("Nothing speaks against it, as far as it was measured."))
+        if unordered:
+            one, many = (
+                N_(" Without an order to hold it against: {count:int} server."),
+                N_(" Without an order to hold them against: {count:int} servers."),
+            )
+            told += texts.n(one, many, unordered)
         yield Line(
             word(texts, verdict),
-            texts._(VERDICT_MEANINGS[verdict]),
+            told,
             _names(report, servers),
             len(servers),
             money_text(report, report.money(servers)) if servers else "",

@@ -92,3 +92,12 @@ def test_a_pflop_hour_costs_price_over_delivered_rate() -> None:
     assert server.cost is not None and server.cost.per_pflop_hour == pytest.approx(3.0 / (sum(rates) / 1e15))
     report = Report([judged], load("en"))
     assert report.money([server]).per_month == {"USD": 3.0 * HOURS_PER_MONTH}
+
+
+def test_without_an_order_nobody_is_told_to_pay_as_ordered(tmp_path: Path) -> None:
+    """The summary says what was found and that there was no order to hold it against."""
+    path = write(samples.given({"gpu-01": samples.a100(gpus=1)}, None), tmp_path, ["xlsx"])[0]
+    (line,) = summary(path)["✔ accept"]
+    assert line[3] == (
+        "Nothing speaks against it, as far as it was measured. Without an order to hold it against: 1 server."
+    )

@@ -177,7 +177,7 @@ class Page:
         for column in self.columns:
             title = self.cells.texts._(column.title)
             unit = UNITS[column.kind].label if column.kind in UNITS and column.unit_in_title else ""
-            name = f"{title} ({unit})" if unit and unit != "×" and unit not in title else title
+            name = f"{title} ({unit})" if unit and unit != "×" and unit not in re.split(r"[\s()]", title) else title
             while name.casefold() in (known.casefold() for known in out) and self._table:
                 name += "'"
             out.append(name)

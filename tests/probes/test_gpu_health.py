@@ -71,6 +71,21 @@ def test_differences_are_over_the_audit_and_history_is_what_stood_before(audit: 
     assert run.value("pcie_replays_total", when="audit") == 15
 
 
+def test_times_of_being_slowed_down_are_seconds_of_the_audit(audit: Callable[..., Told]) -> None:
+    """Violation counters and the newer ones per reason count nanoseconds: history and what came while we worked."""
+    heat = "nvmlDeviceGetViolationStatus[1]"
+    start = edited(ONE, 0, **{heat: {"referenceTime": 1, "violationTime": 4_000_000_000}})
+    start["gpus"][0]["fields"] = {**start.get("gpu", {}).get("fields", {}), "270": 7_000_000_000, "271": 0}
+    end = edited(start, 0, **{heat: {"referenceTime": 2, "violationTime": 6_500_000_000}})
+    end["gpus"][0]["fields"]["271"] = 1_250_000_000
+    run = audit(start, end)
+    assert run.value("violation_seconds", policy="thermal", when="history") == 4.0
+    assert run.value("violation_seconds", policy="thermal", when="audit") == 2.5
+    assert run.value("event_reason_seconds", reason="hw_thermal", when="history") == 7.0
+    assert run.value("event_reason_seconds", reason="hw_thermal", when="audit") == 0
+    assert run.value("event_reason_seconds", reason="hw_power_brake", when="audit") == 1.25
+
+
 def test_a_counter_that_fell_counts_from_zero(audit: Callable[..., Told]) -> None:
     """A driver reload or a wrap in between: what stands now came since."""
     run = audit(
@@ -254,6 +269,35 @@ def test_the_journal_comes_before_dmesg_and_noise_is_left_out(closed: Path) -> N
     lines = ["h kernel: usb 1-1", "h kernel: Command line: nvidia.secret=1 NVRM", "h kernel: NVRM: Xid 1"]
     _program(closed / "journalctl", "\n".join(f"echo '{line}'" for line in lines))
     assert kernel_log.read() == kernel_log.Log("journalctl", ["h kernel: NVRM: Xid 1"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[  12.5] NVRM: Xid (PCI:0000:9b:00): 119, pid=1234, name=python3, Timeout after 6s of waiting for RPC",
+        "[  12.5] NVRM: Xid (0000:03:00): 13, Graphics Exception",
+        "Dec  1 10:00:04 h kernel: NVRM: Xid (PCI:0001:9b:00):  48, pid='<unknown>', name=<unknown>, DBE",
+        "2026-12-01T10:00:02.000001+0000 h kernel: NVRM: Xid (PCI:0000:9b:00): 63, Row Remapper: New row marked",
+        "3,3964,206764307,-;NVRM: Xid (PCI:0000:9b:00): 64, Row Remapper Error",
+        "[  12.5] NVRM: Xid (PCI:0000:9b:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x0 0x0 0x0)",
+        "[  12.5] NVRM: Xid (PCI:0000:9b:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset)",
+        "[  12.5] NVRM: GPU at 0000:9b:00.0 has fallen off the bus.",
+        "[  12.5] NVRM: fallen off the bus and is not responding to commands.",
+        "[  12.5] nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
+        "[  12.5] nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 20034, Data {0x50610002, 0x10100030, 0x00000000}",
+        "[  12.5] pcieport 0000:97:01.0: AER: Corrected error received: 0000:9b:00.0",
+        "[  12.5] nvidia 0000:9b:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
+        "[  12.5] mlx5_core 0000:3b:00.0 ens1: Link down",
+        "[  12.5] EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#0_DIMM#0",
+        "[  12.5] mce: [Hardware Error]: Machine check events logged",
+    ],
+)
+def test_every_line_a_rule_lives_on_is_sent(closed: Path, line: str) -> None:
+    """Xid in each of its forms, SXid with its data, a GPU off the bus without a number, PCIe, links, memory."""
+    (closed / "log").write_text(f"[1.0] usb 1-1: new device\n{line}\n", encoding="utf-8")
+    _program(closed / "dmesg", f"while read -r line; do echo \"$line\"; done <'{closed}/log'")
+    found = kernel_log.read()
+    assert found is not None and [" ".join(one.split()) for one in found.lines] == [" ".join(line.split())]
 
 
 def test_dmesg_without_the_option_is_asked_plainly(closed: Path) -> None:

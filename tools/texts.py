@@ -2,7 +2,8 @@
 `python -m tools.texts check` says what is missing in which language, `python -m tools.texts list zh` prints it.
 
 Texts are found where they are written: marked strings in the code and the page templates, the metrics of
-docs/method.md, the lines of policy.yaml, and the docstrings of rules, which the Method sheet prints.
+docs/method.md, the lines of policy.yaml, what ssh_trouble explains, the sources that rules cite, and the docstrings of
+rules, which the Method sheet prints.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from babel.messages.pofile import read_po, write_po
 from auditor.judge import policy, rule
 from auditor.report.metrics import documented
 from auditor.report.texts import LANGUAGES, LOCALES
+from auditor.transport import ssh_trouble
 
 ROOT = Path(__file__).parents[1]
 KEYWORDS = {"N_": None, "_": None, "n": (1, 2)}
@@ -43,6 +45,8 @@ def messages() -> Iterator[tuple[str, str]]:
         yield metric.meaning, "docs/method.md"
         if _PROSE.search(metric.conditions):
             yield metric.conditions, "docs/method.md"
+    for _, _, sentence in ssh_trouble._SIGNS:
+        yield sentence, "auditor/transport/ssh_trouble.py"
     lines = policy.load().lines
     for name in lines.__struct_fields__:
         line = getattr(lines, name)

@@ -76,6 +76,8 @@ TEMPLATES = (
     N_("does not apply to another GPU"),
     N_("no libnvrtc beside torch or on this system"),
     N_("torch sees no CUDA GPU"),
+    # why a server was not reached (auditor.transport.ssh_trouble; its fixed sentences are collected there)
+    N_("the connection broke: {words}"),
     # what a rule cites (auditor.judge.expectations)
     N_("{source}: {figure} TFLOPS dense; lowest published share {share} ({gpu}, {key})"),
     N_("{source}: {figure} GB/s; lowest published share {share} ({gpu}, {key})"),

@@ -15,10 +15,16 @@ from typing import List, Sequence, Set, Tuple
 from ansible.module_utils import listing
 from ansible.module_utils.host_facts import run_program
 
+_KEY = "gpg-pubkey"
+_MODULES = ("nvidia_uvm", "nvidia_drm", "nvidia_modeset", "nvidia")  # in the order in which they let go
 _SOURCES = (
     "/etc/apt/sources.list.d/auditor-nvidia.list",
     "/usr/share/keyrings/auditor-nvidia.asc",
     "/etc/yum.repos.d/auditor-nvidia.repo",
+    "/etc/apt/sources.list.d/auditor-dcgm.list",
+    "/etc/apt/preferences.d/auditor-dcgm",
+    "/usr/share/keyrings/auditor-dcgm.asc",
+    "/etc/yum.repos.d/auditor-dcgm.repo",
 )
 
 
@@ -26,9 +32,18 @@ def remove(before: Sequence[str]) -> Tuple[List[str], List[str]]:
     """What was removed and what would not go."""
     known = {line.split()[0] for line in before if line.strip()}
     streams = {name.split()[0] for name in listing.stream()} - known
-    names = [line.split()[0] for line in listing.take()["packages"]]
-    new = [name for name in names if name not in known | streams | {listing.ALL}]
+    there = listing.take()["packages"]
+    names = [line.split()[0] for line in there]
+    new = [name for name in names if name not in known | streams | {listing.ALL, _KEY}]
     removed, left = _packages(new) if new else ([], [])
+    modules = [name for name in _MODULES if os.path.isdir("/sys/module/" + name)]
+    if modules and any("nvidia" in name for name in removed):  # its files are gone; what still runs came with them
+        code, said = run_program(["rmmod", *modules], errors=True, seconds=60.0)
+        left += ["modules %s: %s" % (", ".join(modules), said.strip()[:120])] if code else []
+    # rpm keeps each key that a repository brought as a package, and dnf does not see those.
+    for key in ["-".join(line.split()) for line in there if line.split()[0] == _KEY and line not in before]:
+        code, _ = run_program(["rpm", "-e", key], seconds=60.0)
+        (left if code else removed).append(key)
     for stream in streams:
         code, said = run_program(
             ["dnf", "-q", "-y", "module", "reset", stream.split(":")[0]], errors=True, seconds=300.0

@@ -17,8 +17,11 @@ from ansible.module_utils import guest_folder, torch_folder
 from ansible.module_utils.host_facts import run_program
 
 _OURS = re.compile(r"^(auditor-|\.auditor)")
-_SOURCES = ("/etc/apt/sources.list.d", "/etc/yum.repos.d", "/usr/share/keyrings", "/etc/modprobe.d", "/run/lock")
-_PACKAGES = re.compile(r".*(nvidia|cuda)|datacenter-gpu-manager|linux-headers-|kernel-devel|dkms$")
+_SOURCES = (
+    "/etc/apt/sources.list.d", "/etc/apt/preferences.d", "/etc/yum.repos.d", "/usr/share/keyrings", "/etc/modprobe.d",
+    "/run/lock",
+)  # fmt: skip
+_PACKAGES = re.compile(r".*(nvidia|cuda)|datacenter-gpu-manager|linux-headers-|kernel-devel|dkms$|gpg-pubkey$")
 ALL = "(all)"
 _MODULES = ("nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm", "nouveau")
 

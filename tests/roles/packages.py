@@ -76,8 +76,13 @@ def rpm_driver(version: str, kernel: str) -> list[Package]:
     return [*(Package(name, full) for name in names), tools, Package("nvidia-driver-cuda-libs", full), headers]
 
 
-def dnf_repository(folder: Path, packages: Iterable[Package], streams: Mapping[str, str] | None = None) -> Path:
-    """An rpm repository with its metadata; `streams` (stream: version) are those of the module nvidia-driver."""
+def dnf_repository(
+    folder: Path, packages: Iterable[Package], streams: Mapping[str, str] | None = None, *, key: str = ""
+) -> Path:
+    """An rpm repository with its metadata; `streams` (stream: version) are those of the module nvidia-driver.
+
+    With `key` the packages are signed, and the public key lies beside them under that name.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     packages = [*packages, Package("bash", "5.1-1.el9", provides="/bin/sh")]  # scriptlets ask for it by rpm's own rule
     for number, package in enumerate(packages):
@@ -87,6 +92,8 @@ def dnf_repository(folder: Path, packages: Iterable[Package], streams: Mapping[s
         ["rpmbuild", "-bb", "--quiet", f"--define=_rpmdir {folder}", f"--define=_topdir {folder}/top", *specs],
         check=True, capture_output=True, env={**os.environ, "HOME": str(folder)},
     )  # fmt: skip
+    if key:
+        _sign(folder, key)
     subprocess.run(["createrepo_c", "--quiet", str(folder)], check=True)
     if streams:
         (folder / "modules.yaml").write_text(
@@ -95,6 +102,21 @@ def dnf_repository(folder: Path, packages: Iterable[Package], streams: Mapping[s
         subprocess.run(["modifyrepo_c", "--mdtype=modules", folder / "modules.yaml", folder / "repodata"], check=True,
                        capture_output=True)  # fmt: skip
     return folder
+
+
+def _sign(folder: Path, key: str) -> None:
+    home = folder / "top/gnupg"
+    home.mkdir(mode=0o700)
+    gpg = ["gpg", "--homedir", str(home), "--batch", "--passphrase", ""]
+    try:
+        subprocess.run([*gpg, "--quick-gen-key", "test", "rsa2048", "sign", "never"], check=True, capture_output=True)
+        public = subprocess.run([*gpg, "--armor", "--export", "test"], check=True, capture_output=True).stdout
+        rpms = sorted(map(str, folder.rglob("*.rpm")))
+        who = ("--define=_gpg_name test", f"--define=_gpg_path {home}", "--define=__gpg /usr/bin/gpg")
+        subprocess.run(["rpmsign", "--addsign", *who, *rpms], check=True, capture_output=True)
+    finally:
+        subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)
+    (folder / key).write_bytes(public)
 
 
 def _spec(path: Path, package: Package) -> None:

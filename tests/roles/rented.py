@@ -1,7 +1,7 @@
 """Makes a machine of the test fleet look like a rented GPU server to package managers.
 
-`modprobe`, `systemctl` and `shutdown` are recording stand-ins (no kernel module can be loaded there, no systemd runs);
-apt, dpkg, dnf and rpm are real. Ubuntu and Rocky are played by their os-release over Debian's tools.
+`modprobe`, `rmmod`, `systemctl` and `shutdown` are recording stand-ins (no kernel module can be loaded there, and no
+systemd runs); apt, dpkg, dnf and rpm are real. Ubuntu and Rocky are played by their os-release over Debian's tools.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ case "$1" in
 esac
 """
 
+_RMMOD = """#!/bin/sh
+echo "rmmod $*" >> /srv/calls
+for name; do rm -r /sys/module/$name || exit 1; done
+"""
 _SHUTDOWN = """#!/bin/sh
 echo "shutdown $*" >> /srv/calls
 """
@@ -67,7 +71,8 @@ def rent(
     for number in range(switches):
         _function(root, f"0000:8{number}:00.0", "22a3", "0x068000")
     for path, text in (
-        ("modprobe", _MODPROBE), ("systemctl", _SYSTEMCTL), ("shutdown", _SHUTDOWN), ("rc.local", _BOOT),
+        ("modprobe", _MODPROBE), ("rmmod", _RMMOD), ("systemctl", _SYSTEMCTL), ("shutdown", _SHUTDOWN),
+        ("rc.local", _BOOT),
     ):  # fmt: skip
         (root / "srv" / path).write_text(text)
         (root / "srv" / path).chmod(0o755)
@@ -135,7 +140,7 @@ mount --bind /srv/devices /sys/bus/pci/devices
 mount --bind /srv/module /sys/module
 if [ -e /srv/os-release ]; then rm -f /etc/os-release; cp /srv/os-release /etc/os-release; fi
 cp /srv/rc.local /etc/rc.local
-for name in modprobe systemctl shutdown; do
+for name in modprobe rmmod systemctl shutdown; do
   mkdir -p /usr/local/sbin; cp /srv/$name /usr/local/sbin/$name
   for at in /usr/bin/$name /usr/sbin/$name; do if [ -e $at ]; then rm -f $at; cp /srv/$name $at; fi; done
 done

@@ -17,9 +17,11 @@ GATE = pathlib.Path("/tmp/stub-gate")  # noqa: S108  # on a test server, whose /
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("server", "run", "nonce", "profile", "only", "out", "status"):
+    for name in ("server", "run", "nonce", "profile", "only", "out", "status", "lock"):
         parser.add_argument("--" + name)
     given, _ = parser.parse_known_args()
+    lock = pathlib.Path(given.lock or "/run/lock/auditor-probe.lock")
+    lock.write_text(f"run {given.run}, pid {os.getpid()}")  # as the real one; without a lock it does not begin
     asked = []
     signal.signal(signal.SIGTERM, lambda *_: asked.append("stop"))
     how = given.only or "short"
@@ -35,7 +37,6 @@ def main():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         child = "import signal,time;signal.signal(signal.SIGTERM,signal.SIG_IGN);time.sleep(600)"
         subprocess.Popen([sys.executable, "-c", child], start_new_session=True)
-        pathlib.Path("/run/lock/auditor-probe.lock").write_text(f"run {given.run}, pid {os.getpid()}")
         time.sleep(600)
     if how == "chatter":
         while not asked:
@@ -51,6 +52,7 @@ def main():
         subprocess.run([sys.executable, "-c", "import time;time.sleep(600)"], start_new_session=True)
     say(event="probe", probe="matmul", subject="gpu0", status="timed_out" if asked else "measured", percent=90)
     pathlib.Path(given.out).write_text(record(given, how, readings, asked))
+    lock.unlink()
     say(event="done", out=given.out)
 
 

@@ -86,7 +86,8 @@ def _start(request: dict[str, Any], payload: bytes) -> tuple[Path, dict[str, Any
         argv = [interpreter, str(probe), "--server", request["server"], "--run", request["run"]]
         argv += ["--nonce", request["nonce"], "--profile", request["profile"], *request["options"]]
         argv += ["--out", str(folder / notes.RECORD), "--status", str(folder / notes.STATUS)]
-        keeper.fork(folder, argv, request)
+        lock = place.lock(folder)
+        keeper.fork(folder, [*argv, "--lock", lock] if lock else argv, {**request, "lock": lock})
     except BaseException:
         guest_folder.remove(folder)
         raise

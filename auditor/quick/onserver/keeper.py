@@ -18,13 +18,12 @@ from typing import Any
 
 from ansible.module_utils import detached, guest_folder
 
-from auditor.quick.onserver import notes
+from auditor.quick.onserver import notes, place
 from auditor.quick.onserver.notes import Obstacle
 
 _PROGRESS_LIMIT = 8 << 20
 _SET_CHILD_SUBREAPER = 36
 _POLL = 0.05
-_LOCKS = ("/run/lock/auditor-probe.lock", "/tmp/auditor-probe.lock")  # noqa: S108  # where the probe takes its lock
 
 
 def fork(folder: Path, argv: list[str], request: dict[str, Any]) -> None:
@@ -108,7 +107,7 @@ class _Keeper:
             self._shorten()
             time.sleep(_POLL)
         detached.end(None, self.folder, 0)  # what the probe left behind ends with it
-        _unlock(str(self.request["run"]))
+        _unlock(str(self.request["run"]), (*place.LOCKS, self.request["lock"] or ""))
         _bury()
         return process.returncode
 
@@ -139,13 +138,13 @@ def _ticks(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[19])
 
 
-def _unlock(run: str) -> None:
+def _unlock(run: str, places: tuple[str, ...]) -> None:
     """Remove the lock file of a probe that was killed; one that somebody holds, or of another run, stays."""
-    for place in _LOCKS:
-        with contextlib.suppress(OSError), os.fdopen(os.open(place, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+    for path in places:
+        with contextlib.suppress(OSError), os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if file.read(200).startswith(f"run {run}, "):
-                Path(place).unlink()
+                Path(path).unlink()
 
 
 def _bury() -> None:

@@ -16,6 +16,7 @@ from auditor.quick.onserver.notes import Obstacle
 
 _KERNELS = ("/proc", "/sys", "/dev/pts", "/dev/mqueue", "/run/lock")
 _ROOM = 4 << 20
+LOCKS = ("/run/lock/auditor-probe.lock", "/tmp/auditor-probe.lock")  # noqa: S108  # where the probe takes its lock
 
 
 def folder(wanted: str | None) -> Path:
@@ -28,7 +29,7 @@ def folder(wanted: str | None) -> Path:
         try:
             return _made(wanted)
         except OSError as error:
-            raise Obstacle("not_writable", f"{wanted}: {error.strerror}") from None
+            raise Obstacle("not_writable", f"{wanted}: {error.strerror}; name another with --remote-dir") from None
     try:
         return Path(guest_folder.make())
     except guest_folder.NoPlace as error:
@@ -38,7 +39,15 @@ def folder(wanted: str | None) -> Path:
     for place in _elsewhere():
         with contextlib.suppress(OSError):
             return _made(place)
-    raise Obstacle("not_writable", tried)
+    raise Obstacle("not_writable", f"{tried}. Name a folder that this user can write to with --remote-dir")
+
+
+def lock(folder: Path) -> str | None:
+    """The lock file where the probe cannot have its own two places: beside our folder, where the next audit looks."""
+    for place in LOCKS:
+        if os.access(place, os.R_OK) or os.access(Path(place).parent, os.W_OK | os.X_OK):
+            return None
+    return str(folder.with_name("auditor-probe.lock"))
 
 
 def _made(place: str) -> Path:

@@ -107,6 +107,6 @@ def test_the_timer_ends_and_removes_what_nobody_collected(folder: Path, tmp_path
 def test_the_timer_ends_with_the_audit(folder: Path) -> None:
     """It carries our mark: ending the audit ends it, and no process of ours waits on."""
     detached.start_timer(folder, 600)
-    assert len(family(folder, 1)) == 1
+    assert len(family(folder, 2)) == 2
     assert detached.end(None, folder, grace=0) == []
     assert detached._marked(folder) == []

@@ -28,6 +28,7 @@ class Expected:
         self._gpus: set[str] = set()
         self._nvlinks: dict[str, float] = {}
         self._nvls: bool | None = None
+        self._cpu = False
 
     @property
     def gpus(self) -> int:
@@ -50,6 +51,8 @@ class Expected:
             self._nvlinks[reading.subject] = float(reading.value)
         elif reading.metric == "collectives_nvls" and isinstance(reading.value, bool):
             self._nvls = reading.value
+        elif reading.metric.startswith(("matmul_", "memory_bandwidth_")) and reading.subject == "server":
+            self._cpu = True  # no GPU of it could be used: its CPU is not held against a GPU
 
     def level(self, metric: str, conditions: Mapping[str, Condition]) -> tuple[float, bool] | None:
         """(level, whether it is an upper limit) for one figure; None where nothing is known."""
@@ -59,7 +62,7 @@ class Expected:
         if metric == "collectives_algbw_bytes_per_second":
             return self._floor(conditions)
         model = self.model
-        if model is None:
+        if model is None or self._cpu:
             return None
         if metric == "topology_nvlinks_active_total" and self._several() and model.nvlink_links:
             return float(model.nvlink_links), False

@@ -173,3 +173,11 @@ def test_expectations_follow_what_the_server_is() -> None:
     assert known.text("thermal_gpu_celsius", {"stat": "max"}) == "at most 80 °C"
     assert known.stands("thermal_gpu_celsius", {"stat": "max"}, 85.0) == (False, 85 / 80 - 1)
     assert known.level("topology_nvlinks_active_total", {}) is None  # one GPU has nobody to talk to
+
+
+def test_a_cpu_is_not_held_against_the_gpu_that_was_ordered() -> None:
+    """8x A100 ordered and none usable: the CPU's own figures stand without an expectation beside them."""
+    known = Expected(order.Order(gpus=8, gpu="A100-SXM4-80GB"), catalog.load(), policy.load())
+    assert known.text("memory_bandwidth_bytes_per_second", {"op": "read"}).endswith("GB/s")
+    known.learn(figure("memory_bandwidth_bytes_per_second", "server", 9e9, op="read").reading)
+    assert known.text("memory_bandwidth_bytes_per_second", {"op": "read"}) == ""

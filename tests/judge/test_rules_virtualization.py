@@ -197,3 +197,19 @@ def test_dmi_that_any_metal_may_have() -> None:
     """OracleCloud's asset tag stands on bare metal too."""
     record = added(METAL, reading("server_facts_dmi", "OracleCloud.com", source=DMI, field="chassis_asset_tag"))
     assert level(record) == ("bare metal", None)
+
+
+def test_bare_metal_is_said() -> None:
+    """A server that shows no sign of a hypervisor is told to be metal, as information; a guest is not."""
+    result = one(builders.healthy(), METAL_H200)
+    finding = found(result, "bare-metal")
+    assert (finding.severity, finding.parameters["level"], result.level) == ("info", "bare metal", "bare metal")
+    assert "bare-metal" not in ids(one(builders.healthy(guest=True), "8x H200"))
+
+
+def test_a_missing_management_controller_names_no_guest() -> None:
+    """A workstation without a BMC stays metal; with a generic CPU name and more, the sign supports."""
+    bare = changed(builders.healthy(), "server_facts_bmc", False)
+    assert one(bare, METAL_H200).level == "bare metal"
+    betrayed = changed(bare, "server_facts_virtual_pci", "1af4:1041")
+    assert one(betrayed, METAL_H200).level == "passthrough guest"

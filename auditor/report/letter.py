@@ -46,9 +46,8 @@ def _paragraphs(report: Report, judgement: Judgement, servers: list[ServerResult
     texts = report.texts
     yield texts._(N_("Dear Sir or Madam,"))
     period = report.period(judgement)
-    start, end = period or ("", "")
     opening = N_(
-        "we audited {count} rented from you, from {start} to {end} (UTC), with auditor {version}. "
+        "we audited {count} rented from you ({period}) with auditor {version}. "
         "On {bad} what was delivered differs from what was ordered, or is slower than such servers are elsewhere. "
         "The facts, server by server:"
     )
@@ -61,8 +60,7 @@ def _paragraphs(report: Report, judgement: Judgement, servers: list[ServerResult
         opening if period else undated,
         count=_count(report, len(judgement.servers)),
         bad=_count(report, len(servers)),
-        start=start,
-        end=end,
+        period=period,
         version=judgement.version,
     )
     for number, server in enumerate(servers[:_MOST_SERVERS], 1):

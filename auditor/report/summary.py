@@ -77,12 +77,8 @@ def what_was_audited(report: Report) -> Iterator[tuple[str, str]]:
         of = judgement.of_inventory or count
         if judgement.run != LOOSE and of != count:
             servers = texts._(N_("{count:int} of {of:int} servers of the inventory"), count=count, of=of)
-        told = texts._(N_("{servers}, {gpus}"), servers=servers, gpus=found)
-        period = report.period(judgement)
-        if period:
-            once = period[0] == period[1]
-            times = N_("; {start} (UTC)") if once else N_("; {start} to {end} (UTC)")
-            told += texts._(times, start=period[0], end=period[1])
+        found = texts._(N_("{servers}, {gpus}"), servers=servers, gpus=found)
+        told = texts.strung(part for part in (found, report.period(judgement)) if part)
         yield report.place(judgement.inventory), told
     if not report.servers:
         yield texts._(N_("Servers")), texts._(N_("No server was audited: the inventory is empty."))

@@ -158,12 +158,16 @@ class Report:
     def _inventories(self) -> dict[int, str]:
         return {id(server): inventory for inventory, server in self}
 
-    def period(self, judgement: Judgement) -> tuple[str, str] | None:
-        """From when to when it was measured; without a run's own times the records tell. None: nobody says."""
+    def period(self, judgement: Judgement) -> str:
+        """From when to when it was measured; without a run's own times the records tell. Empty: nobody says."""
         if judgement.started or judgement.finished:
-            return self.when(judgement.started), self.when(judgement.finished)
-        times = sorted(self.when(server.started) for server in judgement.servers if server.started)
-        return (times[0], times[-1]) if times else None
+            times = [self.when(judgement.started), self.when(judgement.finished)]
+        else:
+            times = sorted(self.when(server.started) for server in judgement.servers if server.started)
+        if not times:
+            return ""
+        told = N_("{start} (UTC)") if times[0] == times[-1] else N_("{start} to {end} (UTC)")
+        return self.texts._(told, start=times[0], end=times[-1])
 
     def when(self, text: str | None) -> str:
         """A time as the record has it, for a reader: `2026-12-01 03:15:42`; all times are UTC."""

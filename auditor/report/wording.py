@@ -78,6 +78,20 @@ TEMPLATES = (
     N_("torch sees no CUDA GPU"),
     # why a server was not reached (auditor.transport.ssh_trouble; its fixed sentences are collected there)
     N_("the connection broke: {words}"),
+    # why a record was refused (auditor.reading)
+    N_("more than {count} bytes"),
+    N_("the file is empty"),
+    N_("{file}: not a regular file"),
+    N_("not UTF-8 at byte {place}"),
+    N_("not one JSON document: {words}"),
+    N_("the record is no JSON object"),
+    N_("nested deeper than {count}"),
+    N_("the key {name} stands twice in one object"),
+    N_("{word} is no figure"),
+    N_("{word} is out of range"),
+    N_("an integer of {count} digits"),
+    N_("the integer {number}"),
+    N_("schema {seen}, this auditor reads {known}; update the auditor if the record is newer (the raw file is kept)"),
     # what a rule cites (auditor.judge.expectations)
     N_("{source}: {figure} TFLOPS dense; lowest published share {share} ({gpu}, {key})"),
     N_("{source}: {figure} GB/s; lowest published share {share} ({gpu}, {key})"),

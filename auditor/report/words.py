@@ -87,6 +87,14 @@ WORDS: dict[str, str] = {
     "flooded": N_("it sent more than may be read"),
     "stopped": N_("the audit was stopped"),
     "too_large": N_("its record is too large"),
+    # why a record was refused
+    "unreadable": N_("it cannot be read"),
+    "malformed": N_("it is not built like a record"),
+    "too_deep": N_("it is nested too deep"),
+    "duplicate_key": N_("it says one thing twice"),
+    "not_finite": N_("it holds what is no figure"),
+    "out_of_range": N_("it holds a figure out of range"),
+    "unsupported_version": N_("it is of another schema"),
     # interconnects
     "nvswitch": N_("NVSwitch"),
     "nvlink": N_("NVLink"),

@@ -92,7 +92,7 @@ def test_a_servers_own_words_are_quoted_as_they_came(chinese: tuple[Path, Path])
 def test_every_template_is_a_sentence_that_somebody_says(template: str) -> None:
     """Its longest fixed part stands in a probe, the engine or the judge: who changes a sentence changes both."""
     sources = [*(ROOT / "auditor" / "probes").rglob("*.py"), *(ROOT / "auditor" / "judge").glob("*.py")]
-    sources.append(ROOT / "auditor" / "transport" / "ssh_trouble.py")
+    sources += [ROOT / "auditor" / "transport" / "ssh_trouble.py", ROOT / "auditor" / "reading.py"]
     fixed = max(re.split(r"\{\w+\}|[:;] ", template), key=len).strip()
     assert any(fixed in path.read_text(encoding="utf-8").replace('"\n', "") for path in sources), fixed
 

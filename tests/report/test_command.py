@@ -53,7 +53,7 @@ def test_loose_files_have_no_run_and_no_inventory(run: Path, tmp_path: Path, lan
     order = "8x A100-SXM4-80GB nvswitch bare-metal"
     called(record, "--order", order, "--out", tmp_path / "o", "--lang", lang)
     started = json.loads(record.read_text(encoding="utf-8"))["started"].replace("T", " ").rstrip("Z")
-    period = f"{started} {'to' if lang == 'en' else '至'} {started}"
+    period = f"{started} (UTC)" if lang == "en" else f"{started}（UTC）"
     page = (tmp_path / "o/report.html").read_text(encoding="utf-8")
     summary, letter = ("Summary", "Dispute") if lang == "en" else ("摘要", "争议函")
     for text in (page, *("\n".join(reading_back.texts(tmp_path / "o/report.xlsx", one)) for one in (summary, letter))):
@@ -134,8 +134,8 @@ def test_a_refused_record_is_a_row_and_the_rest_is_reported(run: Path) -> None:
     assert called(run).exit_code == 3
     rows = {row["Server"]: row for row in reading_back.table(run / "report/report.xlsx", "Servers")}
     assert rows["gpu-01"]["Verdict"] == rows["gpu-02"]["Verdict"] == "? incomplete"
-    assert "its record was refused: unreadable" in str(rows["gpu-01"]["Why"])
-    assert "unsupported_version" in str(rows["gpu-02"]["Why"])
+    assert "its record was refused: it cannot be read" in str(rows["gpu-01"]["Why"])
+    assert "it is of another schema" in str(rows["gpu-02"]["Why"])
 
 
 def test_exit_codes_follow_the_verdicts() -> None:

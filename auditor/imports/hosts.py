@@ -78,6 +78,8 @@ def text(found: Imported, source: str) -> str:
 
 
 def _is_ssh_config(path: Path) -> bool:
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path}: is no file. Name a CSV, an XLSX or an ssh_config.")
     try:
         start = path.read_bytes()[:65536]
     except OSError as error:

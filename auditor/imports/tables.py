@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import zipfile
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from auditor.errors import UserError
 MAX_BYTES = 16 << 20
 MAX_UNPACKED = 64 << 20
 MAX_ROWS = 20_000
+_MATCH = re.compile(r"^[ \t]*match\b.*?(?=^[ \t]*host\b|\Z)", re.I | re.M | re.S)
 
 
 def rows(path: Path) -> list[list[str]]:
@@ -77,7 +79,8 @@ def ssh_config(path: Path) -> list[dict[str, str]]:
     import paramiko
 
     try:
-        config = paramiko.SSHConfig.from_text(path.read_text(encoding="utf-8"))
+        # Without its Match blocks: `Match exec` would run a stranger's command here.
+        config = paramiko.SSHConfig.from_text(_MATCH.sub("", path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, paramiko.ssh_exception.ConfigParseError) as error:
         raise UserError(f"{path}: no ssh_config that can be read ({error}).") from None
     out = []

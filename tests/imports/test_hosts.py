@@ -1,5 +1,6 @@
 """An inventory from the lists that people keep: both languages, and nothing dropped in silence."""
 
+import os
 import zipfile
 
 import openpyxl
@@ -203,3 +204,24 @@ def test_C08_a_template_in_a_cell_never_reaches_the_inventory(tmp_path, cell):
     assert sum("template marks" in line for line in found.left_out) == 3
     made = hosts.text(found, "list.csv")
     assert "{{" not in made and "{%" not in made and "{#" not in made
+
+
+def test_C07_a_strangers_ssh_config_runs_nothing(tmp_path):
+    """Match blocks are left out with what they hold: `Match exec` would start a program on the controller."""
+    mark = tmp_path / "ran"
+    path = tmp_path / "config"
+    path.write_text(
+        f'Host gpu-01\n  HostName 192.0.2.1\n  Port 2222\nMatch exec "touch {mark}"\n  User evil\n'
+        f'host gpu-02\n  HostName 192.0.2.2\n match host=* exec "touch {mark}"\n  Port 1\n'
+    )
+    found = hosts.read(path).hosts
+    assert {name: row["ansible_host"] for name, row in found.items()} == {"gpu-01": "192.0.2.1", "gpu-02": "192.0.2.2"}
+    assert "evil" not in str(found) and str(found["gpu-01"]["ansible_port"]) == "2222"
+    assert not mark.exists()
+
+
+def test_a_pipe_is_no_list(tmp_path):
+    """Something that is no file is told, not waited for."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="is no file"):
+        hosts.read(tmp_path / "pipe")

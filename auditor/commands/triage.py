@@ -184,7 +184,7 @@ def _unreadable(machine: Machine, refused: list[dict[str, str | int]]) -> Iterat
 
 def document(judged: Triage, lang: str = "en") -> dict[str, Any]:
     """The JSON document of `--json`: docs/schema/report-1.json, with what could not be read and what text can prove."""
-    return {**formats.document(judged, lang, judged.unreadable, judged.files), "note": load(lang)._(FORGEABLE)}
+    return formats.document(judged, lang, judged.unreadable, judged.files, FORGEABLE)
 
 
 def _print(judged: Triage, console: Console, lang: str) -> None:

@@ -12,9 +12,11 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
+from auditor.commands import triage
 from auditor.report import produce, write
 from auditor.report.formats import modules
 from auditor.report.formats.json import document
+from auditor.report.texts import load
 from tests.report import reading_back, samples
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "schema" / "report-1.json"
@@ -45,6 +47,17 @@ def test_the_document_is_what_the_schema_says(told: dict[str, Any]) -> None:
     """The written document and the one made in memory are valid and equal."""
     validator().validate(told)
     assert json.loads(json.dumps(document(samples.few()))) == told
+
+
+def test_triage_writes_the_same_document(tmp_path: Path) -> None:
+    """One writer and one schema: what triage adds is a note, the files, and the lines that were not read."""
+    (tmp_path / "smi.txt").write_text("GPU 0: NVIDIA H200 (UUID: GPU-00000000-0000-4000-8000-000000000000)\nnoise\n")
+    made = json.loads(json.dumps(triage.document(triage.triage([tmp_path / "smi.txt"], None), "zh")))
+    validator().validate(made)
+    plain = json.loads(json.dumps(document(samples.few())))
+    assert set(made) - set(plain) == {"note"} and made["note"] == load("zh")._(triage.FORGEABLE)
+    assert set(made["servers"][0]) - set(plain["servers"][0]) == {"files"}
+    assert made["servers"][0]["verdict"] == "incomplete" and made["servers"][0]["text_only"] is True
 
 
 def test_the_schema_refuses_what_it_should() -> None:

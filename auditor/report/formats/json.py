@@ -21,9 +21,16 @@ Unreadable = Mapping[str, Iterable[Mapping[str, Any]]]
 
 
 def document(
-    judged: Judged, lang: str = "en", unreadable: Unreadable | None = None, files: Mapping[str, list[str]] | None = None
+    judged: Judged,
+    lang: str = "en",
+    unreadable: Unreadable | None = None,
+    files: Mapping[str, list[str]] | None = None,
+    note: str | None = None,
 ) -> dict[str, Any]:
-    """The whole document of one judgement in memory; `unreadable` and `files` by server, where texts were read."""
+    """The whole document of one judgement in memory.
+
+    Where texts were read, `unreadable` and `files` tell by server what came of them, and `note` what they can prove.
+    """
     report = Report([judged], load(lang))
     servers = []
     for seen in report.seen():
@@ -32,7 +39,8 @@ def document(
         if files is not None:
             one["files"] = files.get(seen.server.name, [])
         servers.append(one)
-    return {**head(report), "servers": servers, "ranking": ranking(report)}
+    noted = {"note": report.texts._(note)} if note else {}
+    return {**head(report), "servers": servers, "ranking": ranking(report), **noted}
 
 
 def head(report: Report) -> dict[str, Any]:

@@ -8,6 +8,7 @@ Threats R01-R08, R15, R16, R18, R19 of the threat list are answered here.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import json
 import math
@@ -67,7 +68,8 @@ def read_file(path: Path) -> Read | Refused:
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        return Refused("unreadable", f"{path.name}: {error.strerror}")
+        why = "a link, which is not followed" if error.errno == errno.ELOOP else error.strerror
+        return Refused("unreadable", f"{path.name}: {why}")
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         return Refused("unreadable", f"{path.name}: not a regular file")

@@ -100,6 +100,17 @@ def restarting(fleet: Fleet, server: str) -> Iterator[None]:
         watcher.join()
 
 
+def serve(fleet: Fleet, server: str, packages_at: Path, folder: str) -> str:
+    """NVIDIA's repositories on the machine itself, as a web server; returns their address."""
+    root = fleet.root(server)
+    shutil.copytree(packages_at, root / "srv/nvidia" / folder)
+    if not (key := root / "srv/nvidia" / folder / "D42D0685.pub").exists():
+        key.with_name("3bf863cc.pub").write_text("no key: the test's apt repository is not signed\n")
+    fleet.ssh(server, "cd /srv/nvidia && (python3 -m http.server 8765 >/dev/null 2>&1 &) && "
+              "until (echo > /dev/tcp/127.0.0.1/8765) 2>/dev/null; do :; done")  # fmt: skip
+    return "http://127.0.0.1:8765"
+
+
 def secure_boot(fleet: Fleet, server: str) -> None:
     """Firmware that says that Secure Boot is on."""
     variable = fleet.root(server) / "srv/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"

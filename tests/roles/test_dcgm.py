@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -62,17 +61,6 @@ def test_a_package_that_the_archive_lacks_is_named(bare_fleet: Fleet, play: Play
     assert "datacenter-gpu-manager-4-proprietary" in result["reason"] and rented.installed(bare_fleet, "h002") == {}
 
 
-def serve(fleet: Fleet, packages_at: Path, folder: str) -> str:
-    """NVIDIA's repositories on the machine itself, as a web server; returns their address."""
-    root = fleet.root("h002")
-    shutil.copytree(packages_at, root / "srv/nvidia" / folder)
-    if not (key := root / "srv/nvidia" / folder / "D42D0685.pub").exists():
-        key.with_name("3bf863cc.pub").write_text("no key: the test's apt repository is not signed\n")
-    fleet.ssh("h002", "cd /srv/nvidia && (python3 -m http.server 8765 >/dev/null 2>&1 &) && "
-              "until (echo > /dev/tcp/127.0.0.1/8765) 2>/dev/null; do :; done")  # fmt: skip
-    return "http://127.0.0.1:8765"
-
-
 @pytest.mark.scale
 @pytest.mark.parametrize("system", ["ubuntu", "rocky"])
 def test_nvidias_repository_comes_for_dcgm_alone_and_goes_again(
@@ -87,7 +75,7 @@ def test_nvidias_repository_comes_for_dcgm_alone_and_goes_again(
     else:
         rented.rent(bare_fleet, "h002", packages.dnf_repository(own, [vim]), release=rented.ROCKY)
         packages.dnf_repository(there, [*packages.dcgm(13), driver], key="D42D0685.pub")
-    address = serve(bare_fleet, there, f"{'ubuntu2404' if system == 'ubuntu' else 'rhel9'}/x86_64")
+    address = rented.serve(bare_fleet, "h002", there, f"{'ubuntu2404' if system == 'ubuntu' else 'rhel9'}/x86_64")
     bare_fleet.ssh("h002", "echo 'Acquire::AllowInsecureRepositories 1; APT::Get::AllowUnauthenticated 1;' | "
                    "sudo tee /etc/apt/apt.conf.d/98test")  # fmt: skip
     load_driver(bare_fleet, "h002")

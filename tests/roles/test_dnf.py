@@ -63,6 +63,19 @@ def test_driver_and_dcgm_come_of_the_branch_and_only_once(bare_fleet: Fleet, pla
 
 
 @pytest.mark.scale
+def test_nvidias_repository_is_there_for_the_install_only(bare_fleet: Fleet, play: Play, tmp_path: Path):
+    """Signed packages from the address of the variable; afterwards no source names it, and a second run is quiet."""
+    rocky(bare_fleet, packages.dnf_repository(tmp_path / "own", [Package("vim", "9")]))
+    there = packages.dnf_repository(tmp_path / "nvidia", both(), STREAMS, key="D42D0685.pub")
+    address = rented.serve(bare_fleet, "h001", there, "rhel9/x86_64")
+    done = play("h001", "nvidia_driver", {"nvidia_driver_repository": address}, TELL)
+    assert done.code == 0 and done.told["nvidia_driver_result"]["answers"] is True, done.out
+    assert set(rented.installed(bare_fleet, "h001")) == DRIVER | {"gpg-pubkey"}
+    assert bare_fleet.ssh("h001", "grep -rl 8765 /etc/yum.repos.d").stdout == ""
+    assert play("h001", "nvidia_driver", {"nvidia_driver_repository": address}).changed == 0
+
+
+@pytest.mark.scale
 def test_check_mode_says_the_plan_and_changes_nothing(bare_fleet: Fleet, play: Play, rpms: Path):
     """--check before the first real run: the plan names branch, stream and packages."""
     rocky(bare_fleet, rpms)

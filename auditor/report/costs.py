@@ -29,10 +29,12 @@ class Kind:
 
 def kinds(report: Report) -> Iterator[Kind]:
     """Per provider and run: its servers by model and currency."""
+    delivered = _delivered(report)
     for part in report.parts:
         found: dict[tuple[str, str], list[ServerResult]] = defaultdict(list)
         for server in part.judgement.servers:
-            found[_model(report, server), _currency(server)].append(server)
+            model = show(server.model or _expected(server, delivered) or report.texts._(N_("no GPU")))
+            found[model, _currency(server)].append(server)
         for (model, currency), servers in sorted(found.items()):
             yield Kind(part.judgement, model, currency, tuple(servers))
 
@@ -66,13 +68,20 @@ def cheapest(report: Report) -> dict[str, list[tuple[str, ServerResult]]]:
     return best
 
 
-def _model(report: Report, server: ServerResult) -> str:
-    """What was delivered; of a server that showed nothing, what was ordered."""
-    ordered = server.order.gpu if server.order and server.order.gpu else None
-    if server.model or not ordered:
-        return show(server.model or report.texts._(N_("no GPU")))
-    same = {s.model for s in report.servers if s.model and s.order and s.order.gpu == ordered}
-    return show(same.pop() if len(same) == 1 else ordered)
+def _delivered(report: Report) -> dict[str, set[str]]:
+    """What came where a GPU was ordered by this name."""
+    models: dict[str, set[str]] = defaultdict(set)
+    for server in report.servers:
+        if server.model and server.order and server.order.gpu:
+            models[server.order.gpu].add(server.model)
+    return models
+
+
+def _expected(server: ServerResult, delivered: dict[str, set[str]]) -> str | None:
+    """Of a server that showed nothing: what was ordered, by the name under which it came elsewhere."""
+    ordered = server.order.gpu if server.order else None
+    same = delivered.get(ordered or "", set())
+    return next(iter(same)) if len(same) == 1 else ordered
 
 
 def _currency(server: ServerResult) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -83,3 +84,15 @@ def test_one_server_is_quick(tmp_path: Path) -> None:
     begun = time.process_time()
     write(given, tmp_path, ["xlsx", "html"])
     assert time.process_time() - begun < 2
+
+
+def test_the_command_is_quick_for_one_server(tmp_path: Path) -> None:
+    """`auditor report` of one server, both formats, interpreter and imports included: under 2 s of processor time."""
+    golden = Path(__file__).parents[1] / "golden" / "h200-quick.json"
+    argv = [sys.executable, "-c", "from auditor.cli import main; main()", "report", str(golden), "--out", str(tmp_path)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert done.returncode == 0 and (tmp_path / "report.xlsx").exists() and (tmp_path / "report.html").exists()
+    assert took < 2

@@ -101,7 +101,13 @@ def deciders(module: ModuleType, finding_id: str) -> list[FunctionType]:
     rules = [f for f in vars(module).values() if getattr(f, _MARK, None) and f.__module__ == module.__name__]
     if finding_id in get_args(Category):  # the word of a category stands in every rule of it
         return [function for function in rules if function.__name__ == finding_id]
-    return [function for function in rules if any(finding_id in _constants(code) for code in _codes(module, function))]
+    return [function for function in rules if finding_id in _named(module, function)]
+
+
+@cache
+def _named(module: ModuleType, function: FunctionType) -> frozenset[object]:
+    """Every constant in the code of a rule; the Method sheet asks for each finding there is."""
+    return frozenset(constant for code in _codes(module, function) for constant in _constants(code))
 
 
 def _constants(code: CodeType) -> Iterator[object]:

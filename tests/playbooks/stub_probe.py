@@ -1,7 +1,8 @@
 """A probe for the transport's tests: the real one's command line, a small synthetic record, and bad manners on demand.
 
 Packed into a .pyz by the fixture `stub_probe`. What it does beside the happy path stands in /opt/stub.json on the
-machine it runs on: {"seconds": 2, "manner": "die" | "half" | "huge" | "busy" | "orphan" | "deaf" | "hostile"}.
+machine it runs on: {"seconds": 2, "until": "/a/file/that/ends/it",
+"manner": "die" | "half" | "huge" | "busy" | "orphan" | "deaf" | "hostile"}.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ def main() -> int:
     if manner == "orphan":
         subprocess.Popen(["sleep", "1000"], start_new_session=True)
     begin = time.monotonic()
-    while time.monotonic() - begin < seconds and (not stopped or manner == "deaf"):
+    enough = Path(wanted.get("until", "/nonexistent"))
+    while time.monotonic() - begin < seconds and not enough.exists() and (not stopped or manner == "deaf"):
         share = (time.monotonic() - begin) / seconds
         figures = {"matmul_sustained_flops_per_second": 1.5e11 * share}
         tell(status, percent=round(100 * share), step="matmul", figures=figures, finished=False, exit=None)

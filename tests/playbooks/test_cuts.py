@@ -69,11 +69,11 @@ def second(done: Done, storm: Auditor, tmp_path_factory: pytest.TempPathFactory)
     fleet.heal("*")
     for server in ("h003", "h004"):  # what power cut and freeze left is not what this is about
         reboot(fleet, server)
-    for server, seconds in (("h001", 12), ("h002", 60), ("h003", 60), ("h004", 60), ("h005", 10)):
-        behave(fleet, server, seconds=seconds)
+    for server in ("h001", "h002", "h003", "h004", "h005"):
+        behave(fleet, server, seconds=90, until="/opt/enough")
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     other = elsewhere / "other.ini"
-    other.write_text("[all]\nh004 audit_limit=10 audit_lifetime=1\n")
+    other.write_text("[all]\nh004 audit_limit=15 audit_lifetime=1\n")
     sources = [fleet.inventory, other]
     mine = storm.start("--limit", "h001,h002,h004", inventory=sources, audit_poll=1)
     folder = wait_for(lambda: (found := storm.newest()) != done.folder and found)
@@ -87,7 +87,14 @@ def second(done: Done, storm: Auditor, tmp_path_factory: pytest.TempPathFactory)
     wait_for(lambda: list(fleet.root("h005").glob("tmp/auditor-*/run.json")))
     behave(fleet, "h002")
     other.write_text("[all]\nh002 audit_profile=quick\n")
-    again = storm("--limit", "h001,h002,h003,h005", inventory=sources)
+    begun = storm.newest()
+    rerun = storm.start("--limit", "h001,h002,h003,h005", inventory=sources)
+    latest = wait_for(lambda: (found := storm.newest()) != begun and found)
+    wait_for(lambda: all((latest / f"servers/{name}/state.json").exists() for name in ("h001", "h005")))
+    for server in ("h001", "h005"):  # the rerun has met both while they were measured
+        (fleet.root(server) / "opt/enough").touch()
+    said, _ = rerun.communicate(timeout=120)
+    again = Done(rerun.returncode, said, latest)
     out, _ = living.communicate(timeout=60)
     yield again, folder, out
 
@@ -113,7 +120,7 @@ def test_a_rerun_with_other_wishes_starts_anew(second: tuple[Done, Path, str], s
 
 def test_a_server_nobody_returns_to_cleans_itself(second: tuple[Done, Path, str], storm: Auditor) -> None:
     """After audit_limit and audit_lifetime its timer has ended the probe, removed our folder, and ended itself."""
-    wait_for(lambda: not folders(storm.fleet, "h004"))
+    wait_for(lambda: not folders(storm.fleet, "h004"), 60)
     running = "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"
     wait_for(lambda: "timer.py" not in storm.fleet.ssh("h004", running).stdout)
     assert "probe.pyz" not in storm.fleet.ssh("h004", running).stdout

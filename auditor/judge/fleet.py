@@ -55,15 +55,13 @@ class Fleet:
 
     def __init__(self, digests: Iterable[Digest], policy: Policy) -> None:
         self.policy = policy
-        self.owners: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+        self.owners: dict[tuple[str, str], dict[tuple[str, str], None]] = defaultdict(dict)  # a set in order
         self._values: dict[tuple[tuple[str, int, str], str], list[float]] = defaultdict(list)
         for digest in digests:
             for name, figure in digest.figures.items():
                 self._values[digest.group, name].append(figure.value)
             for one in digest.identifiers:
-                place = (digest.server, one.subject)
-                if place not in self.owners[one.kind, one.value]:
-                    self.owners[one.kind, one.value].append(place)
+                self.owners[one.kind, one.value][digest.server, one.subject] = None
         self._whole: dict[tuple[tuple[str, int, str], str], Peers] = {}
         for key, values in self._values.items():
             values.sort()

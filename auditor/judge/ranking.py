@@ -85,6 +85,9 @@ def _not_comparable(
     return f"not measured: {', '.join(lacking)}" if lacking else None
 
 
+_NAMED = 8
+
+
 def _places(values: Mapping[str, float], tie: float) -> list[tuple[str, int, tuple[str, ...]]]:
     """Server, rank, and who shares it. A tie is measured from the best of the group, so that it cannot chain."""
     order = sorted(values, key=lambda server: (-values[server], server))
@@ -97,7 +100,7 @@ def _places(values: Mapping[str, float], tie: float) -> list[tuple[str, int, tup
     out, rank = [], 1
     for group in groups:
         for server in group:
-            out.append((server, rank, tuple(other for other in group if other != server)[:8]))
+            out.append((server, rank, tuple(other for other in group[: _NAMED + 1] if other != server)[:_NAMED]))
         rank += len(group)
     return out
 

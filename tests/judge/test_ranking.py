@@ -110,3 +110,10 @@ def test_cost_of_delivered_work() -> None:
     assert bare.per_pflop_hour is None
     assert ranking.cost(None, FIGURES) is None
     assert ranking.cost(order.parse("8x H200", "t"), FIGURES) is None
+
+
+def test_many_ties_name_a_few() -> None:
+    """Of thirty equal servers each names eight others, never itself, in the order of names."""
+    for server, rank, tied in ranking._places({f"s{n:02d}": 1.0 for n in range(30)}, 0.01):
+        assert (rank, len(tied), server in tied) == (1, 8, False)
+        assert list(tied) == sorted(tied)

@@ -6,6 +6,7 @@ what rests on the driver alone is for review. Signs: docs/thresholds.md, identit
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from auditor.catalog import names
@@ -330,9 +331,11 @@ def across_servers(digest: Digest, fleet: Fleet) -> Iterator[Finding]:
     """The same UUID or serial on two servers at one time: one of them is a clone."""
     told: set[tuple[str, str]] = set()
     for one in digest.identifiers:
-        places = fleet.owners[one.kind, one.value]
-        others = [f"{server} {subject}" for server, subject in places if server != digest.server]
-        if not others or (one.subject, one.value) in told:
+        if (one.subject, one.value) in told:
+            continue
+        elsewhere = (place for place in fleet.owners[one.kind, one.value] if place[0] != digest.server)
+        others = [" ".join(place) for place in itertools.islice(elsewhere, 8)]
+        if not others:
             continue
         told.add((one.subject, one.value))
         rows = tuple(i.evidence for i in digest.identifiers if i.value == one.value and i.subject == one.subject)
@@ -344,7 +347,7 @@ def across_servers(digest: Digest, fleet: Fleet) -> Iterator[Finding]:
             subject=one.subject,
             basis="fleet",
             source=EVIDENCE,
-            parameters={"value": one.value, "kind": one.kind, "others": ", ".join(others[:8])},
+            parameters={"value": one.value, "kind": one.kind, "others": ", ".join(others)},
             evidence=rows,
         )
 

@@ -31,7 +31,7 @@ def test_five_servers_with_one_real_probe(audit: Auditor, real_probe: Path, stub
     inventory = tmp_path / "provider_x" / "hosts.yml"
     inventory.parent.mkdir()
     hosts = {
-        "h001": {"audit_probe": str(real_probe), "audit_only": "server_facts,matmul", "audit_budget": 12},
+        "h001": {"audit_probe": str(real_probe), "audit_only": "server_facts,matmul", "audit_budget": 30},
         "h002": {"audit_label": "第二台", "audit_order": "8x A100-SXM4-80GB nvswitch bare-metal"},
         **{name: {} for name in audit.fleet.names[2:5]},
     }

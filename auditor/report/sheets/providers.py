@@ -75,9 +75,10 @@ class _Providers:
         page = table.page
         if page is not None and compared:
             last = page.header_row + min(len(made), 12)
-            page.at_end(lambda: self._draw(page, table, last))
+            currency = str(made[0][_CURRENCY] or "")
+            page.at_end(lambda: self._draw(page, table, last, currency))
 
-    def _draw(self, page: Page, table: Table, last: int) -> None:
+    def _draw(self, page: Page, table: Table, last: int, currency: str) -> None:
         texts, first = self.report.texts, page.header_row + 1
         titles = (N_("Cost per delivered PFLOP-hour"), N_("Share rejected"))
         formats = ("#,##0.00", "0%")
@@ -85,7 +86,7 @@ class _Providers:
             charts.bars(
                 page,
                 charts.Place(4, CHART_ROWS, number, 2),
-                texts._(title),
+                texts._(title) if number else f"{texts._(title)} ({currency})",
                 charts.Axis("", form, least=0),
                 (1, first, last),
                 [(texts._(title), (table.column(title), first, last))],

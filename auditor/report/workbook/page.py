@@ -22,7 +22,7 @@ from auditor.report.workbook.cells import Cells, Column, Put, in_unit
 
 HEADER_ROW = 4
 _PEEK_ROWS = 200  # rows looked at before the widths are fixed
-_LINE_POINTS = 13.5
+_LINE_POINTS = {"en": 13.5, "zh": 16.0}  # Chinese fonts stand higher
 _CHART_PAGE = 28  # so many rows of charts are a page of their own
 _LETTER = 0.9
 _BAR_COLOUR = "8FB4E3"
@@ -77,6 +77,7 @@ class Page:
         self._name, self._layout, self._footer, self._warning = name, layout, footer, warning
         self._table, self._chart_rows, self._beside = layout.table, layout.chart_rows, layout.beside
         self._printed = layout.printed or len(self.columns)
+        self._line_points = _LINE_POINTS[cells.texts.code]
         self._titles = self._unique_titles()
         self._widths: list[float] = []
         self._waiting: list[tuple[Row, float | None]] = []
@@ -221,7 +222,7 @@ class Page:
 
     def _header_height(self) -> float:
         sizes = zip(self._titles, self._widths, strict=True)
-        return _LINE_POINTS * max(lines(title, (wide - 1.5) / 1.15) for title, wide in sizes) + 6
+        return self._line_points * max(lines(title, (wide - 1.5) / 1.15) for title, wide in sizes) + 6
 
     def _write(self, values: Row, height: float | None) -> None:
         made: list[Any] = []
@@ -239,7 +240,7 @@ class Page:
             made += [None] * (self._beside.column - 1 - len(made))
             figures = self._beside.rows[self._written - 1]
             made += [self.cells.put(self.sheet, figure, "number") for figure in figures]
-        self._append(made, height or (min(needed, 30) * _LINE_POINTS + 2 if needed > 1 else None))
+        self._append(made, height or (min(needed, 30) * self._line_points + 2 if needed > 1 else None))
 
     def _wraps(self, value: Value | Put, column: Column) -> bool:
         return ((value.kind if isinstance(value, Put) else None) or column.kind) == "wrap"

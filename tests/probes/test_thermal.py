@@ -78,14 +78,14 @@ def test_a_soak_that_is_stopped_keeps_the_stretch_it_was_in(command: Command) ->
     pytest.importorskip("torch")
     source = Path(thermal.__file__).read_text(encoding="utf-8")
     assert "\nSTRETCH = 60.0\n" in source
-    command.probes("dcgm", thermal=source.replace("\nSTRETCH = 60.0\n", "\nSTRETCH = 4.0\n"))
+    command.probes("dcgm", thermal=source.replace("\nSTRETCH = 60.0\n", "\nSTRETCH = 3.0\n"))
     process = command.start("--device", "cpu", "--profile", "soak", "--soak-seconds", "600", "--only", "thermal")
     assert process.stderr is not None
     for line in process.stderr:
         if '"thermal_window_seconds"' in line:
             break
     stretch = float(json.loads(line)["value"])
-    time.sleep(1.5)  # into the next stretch, which is four seconds long
+    time.sleep(1.2)  # into the next stretch, which is three seconds long
     process.terminate()
     outcome = command.ended(process)
     row = outcome.rows("thermal")["server"]

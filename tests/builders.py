@@ -49,7 +49,8 @@ def reading(
     n: int | None = None, **conditions: Condition,
 ) -> Reading:  # fmt: skip
     """One reading; `from_` is written `from`, and the probe is read off the metric's name."""
-    conditions = {name.rstrip("_"): condition for name, condition in conditions.items()}
+    if conditions:
+        conditions = {name.rstrip("_"): condition for name, condition in conditions.items()}
     return Reading(_probe(metric), metric, subject, value, source, conditions, spread, n)
 
 

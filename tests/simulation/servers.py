@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from auditor import order
 from auditor.judge import ServerInput
-from auditor.records import Record
+from auditor.records import Reading, Record
 from tests.builders import DMI, Machine, build, changed, without
 from tests.judge.faults import Fault
 from tests.simulation.spreads import Luck, Spread
@@ -102,7 +102,8 @@ def _noisy(record: Record, rng: random.Random, spread: Spread) -> Record:
     rows = []
     for row in record.readings:
         if row.source == "measured" and row.spread and isinstance(row.value, float):
-            row = dataclasses.replace(row, value=row.value * (1 + rng.gauss(0.0, spread.repeat)))
+            value = row.value * (1 + rng.gauss(0.0, spread.repeat))
+            row = Reading(row.probe, row.metric, row.subject, value, row.source, row.conditions, row.spread, row.n)
         rows.append(row)
     return dataclasses.replace(record, readings=tuple(rows))
 

@@ -11,6 +11,8 @@ import urllib.request
 from pathlib import Path
 
 _NEEDS = "python3,python3-apt,sudo,openssh-server,procps"
+# Python 3.9's pip needs distutils, which Debian 11 has as a package of its own and its cloud images bring along.
+_MORE = {"bullseye": ",python3-distutils"}
 _SOURCES = Path("/etc/apt")
 
 
@@ -26,7 +28,14 @@ def root(suite: str, folder: Path) -> Path:
     if not shutil.which("debootstrap", path=f"{os.environ['PATH']}:/usr/sbin"):
         raise NoRoot("debootstrap is missing: apt-get install --no-install-recommends debootstrap")
     at = folder / suite
-    argv = ["debootstrap", "--variant=minbase", f"--include={_NEEDS}", suite, str(at), mirror(suite)]
+    argv = [
+        "debootstrap",
+        "--variant=minbase",
+        f"--include={_NEEDS}{_MORE.get(suite, '')}",
+        suite,
+        str(at),
+        mirror(suite),
+    ]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"})  # fmt: skip
     if done.returncode:

@@ -172,7 +172,7 @@ def _packages(facts: Mapping[str, Any], branch: int, flavour: str) -> Plan:
         kmod = "kmod-nvidia-open-dkms" if flavour == "open" else "kmod-nvidia-latest-dkms"
         packages = [f"kernel-devel-{kernel}", kmod, "nvidia-driver-cuda"]
         if switched:
-            packages.append("nvidia-fabric-manager")
+            packages.append("nvidia-fabric*manager")  # the repository has spelt it with and without a hyphen
         stream = f"{branch}-open" if flavour == "open" else f"{branch}-dkms"
         return _install("dnf", branch, flavour, packages, stream=stream)
     return Plan("refuse", "%s: audit only, no driver is installed on this distribution" % (facts.get("os") or family))

@@ -149,6 +149,18 @@ def test_H06_an_upgrade_of_the_stack_is_refused(bare_fleet: Fleet, play: Play, t
 
 
 @pytest.mark.scale
+@pytest.mark.parametrize("name", ["nvidia-fabric-manager", "nvidia-fabricmanager"])
+def test_an_nvswitch_machine_gets_the_fabric_manager(bare_fleet: Fleet, play: Play, tmp_path: Path, name: str):
+    """Of the driver's own version, whichever way the repository spells it, and it is started."""
+    manager = Package(name, f"3:{VERSION}-1.el9")
+    rpms = packages.dnf_repository(tmp_path / "dnf", both(manager, without=("nvidia-fabric-manager",)), STREAMS)
+    rocky(bare_fleet, rpms, devices=("2330",) * 8, switches=4)
+    done = play("h001", "nvidia_driver", OURS, TELL)
+    assert done.code == 0 and rented.installed(bare_fleet, "h001").get(name) == f"{VERSION}-1.el9", done.out
+    assert any("start nvidia-fabricmanager" in call for call in rented.calls(bare_fleet, "h001"))
+
+
+@pytest.mark.scale
 def test_a_fabric_manager_of_another_version_is_refused(bare_fleet: Fleet, play: Play, tmp_path: Path):
     """The pair must be equal to the last digit, else CUDA ends with error 802."""
     other = Package("nvidia-fabric-manager", "3:580.82.07-1.el9")

@@ -57,6 +57,11 @@ def read(path: Path) -> Imported:
             if _TEMPLATE.search(text):
                 found.left_out.append(f"row {number}, {key}: holds template marks, which an inventory would execute")
                 continue
+            if isinstance(text, tables.Formula):
+                found.left_out.append(
+                    f"row {number}, {key}: {text[:60]!r} is a formula without a result: write what it stands for"
+                )
+                continue
             try:
                 cells[key] = columns.cell(key, text)
             except columns.NotUnderstood as error:

@@ -18,8 +18,12 @@ MAX_ROWS = 20_000
 _MATCH = re.compile(r"^[ \t]*match\b.*?(?=^[ \t]*host\b|\Z)", re.I | re.M | re.S)
 
 
+class Formula(str):
+    """A cell that holds a formula and no result of it."""
+
+
 def rows(path: Path) -> list[list[str]]:
-    """The cells of the first sheet with any, row by row, as text.
+    """The cells of the first sheet with any, row by row, as text; a formula without a kept result is the formula.
 
     Raises:
         UserError: the file cannot be read or is larger than an order list can be.
@@ -31,9 +35,9 @@ def rows(path: Path) -> list[list[str]]:
     if len(data) > MAX_BYTES:
         raise UserError(f"{path}: {len(data) >> 20} MiB is no order list; {MAX_BYTES >> 20} MiB at most.")
     found = _xlsx(data, path) if data[:4] == b"PK\x03\x04" else _csv(data, path)
-    found = [row for row in found if any(text.strip() for text in row)]
-    if len(found) > MAX_ROWS:
-        raise UserError(f"{path}: {len(found)} rows; {MAX_ROWS} at most.")
+    filled = sum(any(text.strip() for text in row) for row in found)
+    if filled > MAX_ROWS:
+        raise UserError(f"{path}: {filled} rows; {MAX_ROWS} at most.")
     return found
 
 
@@ -43,18 +47,30 @@ def _xlsx(data: bytes, path: Path) -> list[list[str]]:
             unpacked = sum(entry.file_size for entry in archive.infolist())
             if unpacked > MAX_UNPACKED:
                 raise UserError(f"{path}: unpacks to {unpacked >> 20} MiB; {MAX_UNPACKED >> 20} MiB at most.")
-        book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+        values, formulas = (
+            openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=kept) for kept in (True, False)
+        )
     except UserError:
         raise
     except (zipfile.BadZipFile, KeyError, ValueError, OSError, TypeError) as error:
         raise UserError(f"{path}: no workbook that can be read ({error}). Save it as .xlsx or .csv.") from None
-    for sheet in book.worksheets:
+    for sheets in zip(values.worksheets, formulas.worksheets, strict=True):
         out = []
-        for row in sheet.iter_rows(values_only=True, max_row=MAX_ROWS + 1, max_col=60):
-            out.append(["" if value is None else str(value) for value in row])
+        both = (sheet.iter_rows(values_only=True, max_row=MAX_ROWS + 1, max_col=60) for sheet in sheets)
+        for row in zip(*both, strict=True):
+            out.append([_shown(value, formula) for value, formula in zip(*row, strict=True)])
         if any(any(row) for row in out):
             return out
     return []
+
+
+def _shown(value: object, formula: object) -> str:
+    """A program that wrote the sheet without calculating it left a formula and no value."""
+    if value is not None:
+        return str(value)
+    if formula is None:
+        return ""
+    return Formula(formula if isinstance(formula, str) else getattr(formula, "text", None) or "=...")  # over many cells
 
 
 def _csv(data: bytes, path: Path) -> list[list[str]]:

@@ -44,20 +44,33 @@ class Controller(msgspec.Struct, frozen=True):
     boot: str
 
 
-def check(wanted: Sequence[Wanted]) -> dict[str, order.Order | None]:
-    """The orders by server, all of them understood.
+class Checked(NamedTuple):
+    """The orders by server, and by server what is wrong with one: it stands there as None and is not measured."""
+
+    orders: dict[str, order.Order | None]
+    bad: dict[str, str]
+
+
+def check(wanted: Sequence[Wanted]) -> Checked:
+    """Hold names and orders against what they may be.
 
     Raises:
-        UserError: a name or an order that cannot be used; the sentence names the server.
+        UserError: a name that cannot be used; the sentence names the server.
     """
     orders: dict[str, order.Order | None] = {}
+    bad: dict[str, str] = {}
     for server in wanted:
         runs.check_name(server.name)
         twin = next((n for n in orders if n.casefold() == server.name.casefold() and n != server.name), None)
         if twin:
             raise UserError(f"inventory: {twin} and {server.name} differ only in case: rename one.")
-        orders[server.name] = None if server.order is None else order.parse(server.order, server.name)
-    return orders
+        orders[server.name] = None
+        try:
+            if server.order is not None:
+                orders[server.name] = order.parse(server.order, server.name)
+        except UserError as error:
+            bad[server.name] = f"{error} Correct audit_order in the inventory and audit this server again."
+    return Checked(orders, bad)
 
 
 def inventory_name(sources: Sequence[str]) -> str:
@@ -76,10 +89,12 @@ def open_run(
 ) -> Path:
     """A new run folder with everything known before the first server is contacted.
 
+    A server whose order is not understood has ended here: what it would be held against is unknown.
+
     Raises:
-        UserError: a name or order cannot be used, or the folder cannot be made.
+        UserError: a name cannot be used, or the folder cannot be made.
     """
-    orders = check(wanted)
+    orders, bad = check(wanted)
     folder, moment = _new_folder(results / inventory)
     info = RunInfo(
         run=folder.name,
@@ -96,7 +111,26 @@ def open_run(
     runs.write(folder / "orders.json", orders)
     if _POLICY.exists():
         runs.write_bytes(folder / "policy.yaml", _POLICY.read_bytes())
+    for name, sentence in bad.items():
+        note(folder, name, "start", "bad_order", sentence)
     return folder
+
+
+def latest_run(parent: Path) -> Path:
+    """The run of an inventory that was opened last.
+
+    Raises:
+        UserError: there is none, or it still runs.
+    """
+    found = sorted(path.parent for path in parent.glob("*/run.json") if RUN_ID.fullmatch(path.parent.name))
+    if not found:
+        raise UserError(f"{parent}: holds no run to report on. Audit first, without --tags and --skip-tags.")
+    if driven(found[-1]):
+        raise UserError(
+            f"{found[-1]}: this audit still runs and will make its report itself. For an earlier one: "
+            "`auditor report RUN`."
+        )
+    return found[-1]
 
 
 def claim(folder: Path, pid: int) -> None:

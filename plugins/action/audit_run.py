@@ -2,7 +2,8 @@
 """Action: opens a run before any server is contacted, and at the end makes its report. Runs on the controller only.
 
 state: counted   fails with a sentence where the inventory has no server
-state: opened    checks every name, order and wish of the play's servers, makes the run folder, returns it
+state: opened    checks every name, order and wish of the play's servers, makes the run folder, returns it;
+                 where tags leave the measuring out, returns the latest run's folder instead
 state: reported  notes the end and runs `auditor report` on the folder
 """
 
@@ -62,31 +63,36 @@ class ActionModule(ActionBase):
         wished = {name: wishes.read(own[name], name) for name in names}
         first = wished[names[0]]
         wanted = [collect.Wanted(name, wish.order, wish.label) for name, wish in wished.items()]
-        collect.check(wanted)
+        bad = collect.check(wanted).bad
         missing = next(
             (wish.probe or PROBE for wish in wished.values() if not Path(wish.probe or PROBE).exists()), None
         )
         if missing:
             raise UserError(f"{missing}: the probe file is missing. `make pyz` builds it.")
         if self._task.check_mode:
-            return {"changed": False, "folder": "", "servers": names}
+            return {"changed": False, "folder": "", "servers": names, "bad_orders": bad}
         sources = variables.get("ansible_inventory_sources") or ["hosts"]
+        results = Path(first.results) if first.results else ROOT / "results"
+        inventory = collect.inventory_name([str(source) for source in sources])
+        if not _measuring(variables):
+            return {"changed": False, "folder": str(collect.latest_run(results / inventory))}
         folder = collect.open_run(
-            Path(first.results) if first.results else ROOT / "results",
-            collect.inventory_name([str(source) for source in sources]),
+            results,
+            inventory,
             wanted,
             profile=first.profile,
             of_inventory=len(variables["groups"]["all"]),
             lang=first.lang,
         )
         collect.claim(folder, os.getppid())
-        return {"changed": True, "folder": str(folder), "servers": names}
+        return {"changed": True, "folder": str(folder), "servers": names, "bad_orders": bad}
 
     def _report(self, named: str, wish: wishes.Wishes) -> dict:
         if not named:
             return {"changed": False, "skipped": True}
         folder = Path(named)
-        collect.close_run(folder)
+        if (folder / "controller.json").exists():  # else it was closed before, and is only reported again
+            collect.close_run(folder)
         argv = [sys.executable, "-m", "auditor", "report", str(folder), "--lang", wish.lang]
         argv += ["--fail-on", "review" if wish.fail_on == "review" else "reject"]
         done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
@@ -106,6 +112,12 @@ class ActionModule(ActionBase):
             "report": done.stdout,
             "folder": named,
         }
+
+
+def _measuring(variables: Mapping[str, object]) -> bool:
+    """Whether the tags of the command line let a server be measured at all."""
+    wanted, unwanted = variables.get("ansible_run_tags", ["all"]), variables.get("ansible_skip_tags", [])
+    return bool({"all", "tagged", "measure"} & set(wanted)) and "measure" not in unwanted
 
 
 def _audit_variables(known: Mapping[str, object]) -> dict[str, object]:

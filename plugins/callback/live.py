@@ -79,6 +79,8 @@ class CallbackModule(CallbackBase):
     def _run_told(self, said: dict) -> None:
         if "servers" in said:
             self._board.open([show(name) for name in said["servers"]])
+            for name, sentence in said["bad_orders"].items():
+                self._board.update(name, "trouble", sentence)
         elif "report" in said:
             self._board.close()
             self._board.console.file.write(said["report"])

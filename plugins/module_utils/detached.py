@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 MARK = "AUDITOR_FOLDER"
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH")
@@ -60,9 +60,19 @@ def environment(private: Path) -> dict[str, str]:
     return {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **kept, **{name: str(private) for name in _CACHES}}
 
 
+@contextlib.contextmanager
+def stop_held() -> Iterator[None]:
+    """What is started here begins with SIGTERM held back: a stop in its first instants waits until it listens."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def start(argv: list[str], folder: Path, environment: dict[str, str]) -> Identity:
     """Start `argv` with its own session, no terminal, its noise in `folder`."""
-    with (folder / "stdout").open("wb") as out, (folder / "stderr").open("ab") as err:
+    with (folder / "stdout").open("wb") as out, (folder / "stderr").open("ab") as err, stop_held():
         process = subprocess.Popen(  # noqa: S603  # a fixed argv, no shell
             argv,
             cwd=folder,

@@ -82,7 +82,7 @@ def _start(params: dict) -> dict:
             same = told.get("wish") == _wish(params)
             raise Obstacle(
                 "busy",
-                f"the audit of run {told['run']} is under way here",
+                f"the audit of run {told['run']} is under way here; try again when it has ended",
                 folder=str(folder),
                 running={"run": told["run"], "nonce": told["nonce"], "same": same},
             )

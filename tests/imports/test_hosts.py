@@ -73,6 +73,21 @@ def test_a_workbook_reads_like_its_csv(tmp_path):
     }  # fmt: skip
 
 
+def test_a_formula_without_a_result_is_listed_with_its_cell(tmp_path):
+    """A program that never calculated the sheet left no value; the row counts as the sheet shows it, blank ones too."""
+    book = openpyxl.Workbook()
+    link = '=HYPERLINK("http://192.0.2.1","192.0.2.1")'
+    for row in (["Name", "IP", "GPU", "GPUs"], ["a", link, "H200", 8], [], ["b", "192.0.2.2", "H200", "=4+4"], [link]):
+        book.active.append(row)
+    book.save(tmp_path / "list.xlsx")
+    found = hosts.read(tmp_path / "list.xlsx")
+    assert list(found.hosts) == ["a", "b"] and "ansible_host" not in found.hosts["a"]
+    assert found.left_out[0].startswith("row 2, address: '=HYPERLINK(") and "without a result" in found.left_out[0]
+    assert any(line.startswith("row 4, gpus: '=4+4' is a formula") for line in found.left_out)
+    assert found.left_out[-1].startswith("row 5, name: '=HYPERLINK(")
+    assert "# not understood: row 2, address: '=HYPERLINK(" in hosts.text(found, "list.xlsx")
+
+
 def test_an_ssh_config_gives_hosts_without_orders(tmp_path):
     """Patterns are no servers; ports, users and jump hosts come along."""
     text = (

@@ -35,7 +35,7 @@ def record(wish: argparse.Namespace) -> dict:
         "device": "cpu",
         "synthetic": True,
         "nonce": wish.nonce,
-        "started": "2026-12-01T00:00:00Z",
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "seconds": {"total": 1.0, "fixed": 0.1, "measuring": 0.9},
         "subjects": [{"id": "server", "kind": "server"}],
         "probes": [row],
@@ -65,6 +65,7 @@ def main() -> int:
     whole = json.dumps(record(wish)).encode()
     stopped = []
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # held back by who started it
     if "environment" in wanted:
         Path(wanted["environment"]).write_bytes(Path("/proc/self/environ").read_bytes().replace(b"\0", b"\n"))
     if manner == "die":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -49,6 +50,19 @@ def test_it_runs_in_a_session_of_its_own(folder: Path) -> None:
     assert detached.alive(who)
     assert not detached.alive(who._replace(ticks=who.ticks + 1))
     assert not detached.alive(who._replace(boot="another"))
+
+
+def test_a_stop_in_the_first_instant_is_heard(folder: Path) -> None:
+    """SIGTERM that comes before the program listens waits for it; here nothing stays held back."""
+    code = (
+        "import signal; heard = []; signal.signal(signal.SIGTERM, lambda *_: heard.append(1)); "
+        "signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM}); open('heard', 'w').write(str(heard))"
+    )
+    who = start(code, folder)
+    os.kill(who.pid, signal.SIGTERM)
+    os.waitpid(who.pid, 0)
+    assert (folder / "heard").read_text() == "[1]"
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_H03_a_child_that_left_the_session_is_ended_too(folder: Path) -> None:

@@ -24,6 +24,7 @@ def main():
     lock.write_text(f"run {given.run}, pid {os.getpid()}")  # as the real one; without a lock it does not begin
     asked = []
     signal.signal(signal.SIGTERM, lambda *_: asked.append("stop"))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # held back by who started it
     how = given.only or "short"
     readings = []
     say(event="probe", probe="matmul", subject="gpu0", status="running", percent=10)
@@ -76,7 +77,8 @@ def record(given, how, readings, asked):
     document = {
         "schema": 1, "tool": {"name": "stub", "version": "0"}, "run": given.run, "server": given.server,
         "profile": given.profile, "device": "cuda", "synthetic": True, "nonce": given.nonce,
-        "started": "2026-12-01T00:00:00Z", "seconds": {"total": 1.0, "fixed": 0.1, "measuring": 0.9},
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "seconds": {"total": 1.0, "fixed": 0.1, "measuring": 0.9},
         "subjects": [{"id": "server", "kind": "server"}, {"id": "gpu0", "kind": "gpu", "index": 0}],
         "probes": [{"probe": "matmul", "method": 1, "subject": "gpu0", "status": status, "reason": None}],
         "readings": readings, "series": [], "attachments": {},

@@ -45,15 +45,41 @@ def test_two_runs_in_one_second_have_two_folders(tmp_path: Path) -> None:
     [
         ([Wanted("-oProxyCommand=x")], "is refused"),
         ([Wanted("gpu 01")], "is refused"),
-        ([Wanted("a"), Wanted("b", {"gpus": "eight"})], "b: audit_order"),
         ([Wanted("gpu-01"), Wanted("GPU-01")], "differ only in case"),
     ],
 )
 def test_C07_nothing_is_opened_for_a_bad_inventory(tmp_path: Path, wanted: list[Wanted], sentence: str) -> None:
-    """Names and orders are checked before a folder exists."""
+    """Names are checked before a folder exists."""
     with pytest.raises(UserError, match=sentence):
         collect.open_run(tmp_path, "mine", wanted, profile="quick", of_inventory=1, lang=None)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("order", "named"), [({"gpus": "eight"}, "gpus"), ({"gpus": 1, "gpu": "H20", "gpuz": 1}, "gpuz"), ("nonsense", "")]
+)
+def test_a_bad_order_ends_its_own_server_alone(tmp_path: Path, order: object, named: str) -> None:
+    """The run is opened; that server has ended with the sentence, no order is made up for it, nobody else notices."""
+    wanted = [Wanted("a", {"gpus": 1, "gpu": "H200"}), Wanted("b", order)]
+    opened = runs.open_run(collect.open_run(tmp_path, "mine", wanted, profile="quick", of_inventory=2, lang=None))
+    assert opened.orders["a"] and opened.orders["b"] is None
+    ended = opened.states["b"]
+    assert (ended.phase, ended.reason) == ("start", "bad_order") and opened.states["a"].reason == "never_started"
+    assert ended.detail and ended.detail.startswith("b: ") and named in ended.detail
+    assert ended.detail.endswith("Correct audit_order in the inventory and audit this server again.")
+
+
+def test_the_latest_run_is_found(tmp_path: Path) -> None:
+    """By its time; one that still runs makes its own report, and where there is none a sentence says so."""
+    with pytest.raises(UserError, match="holds no run"):
+        collect.latest_run(tmp_path / "mine")
+    first, last = (
+        collect.open_run(tmp_path, "mine", [Wanted("a")], profile="quick", of_inventory=1, lang=None) for _ in "12"
+    )
+    assert first != last == collect.latest_run(tmp_path / "mine")
+    collect.claim(last, os.getpid())
+    with pytest.raises(UserError, match="still runs.*auditor report"):
+        collect.latest_run(tmp_path / "mine")
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_every_inventory_is_understood(text: str) -> None:
         variables = {**everything.get("vars", {}), **own}
         assert variables["ansible_host"]
         wish = wishes.read(variables, name)
-        order = collect.check([Wanted(name, wish.order, wish.label)])[name]
+        order = collect.check([Wanted(name, wish.order, wish.label)]).orders[name]
         assert order is not None and order.gpus
 
 

@@ -62,7 +62,10 @@ def _take(place: str) -> int:
         except OSError:
             holder = os.pread(handle, 200, 0).decode("ascii", "replace").strip()
             os.close(handle)
-            raise Busy("another audit is under way here (%s); lock file %s" % (holder or "unnamed", place)) from None
+            told = (holder or "unnamed", place)
+            raise Busy(
+                "another audit is under way here (%s); lock file %s; try again when it has ended" % told
+            ) from None
         try:
             if os.stat(place).st_ino == os.fstat(handle).st_ino:
                 return handle

@@ -75,7 +75,7 @@ def _start(request: dict[str, Any], payload: bytes) -> tuple[Path, dict[str, Any
     for folder in guest_folder.ours():
         told = notes.read(folder / notes.RUN)
         if detached.alive(notes.keeper(folder)) and not (folder / notes.EXIT).exists():
-            raise Obstacle("busy", f"the audit of run {told.get('run')} is under way here")
+            raise Obstacle("busy", f"the audit of run {told.get('run')} is under way here; try again when it has ended")
         if told or (notes.age(folder) or 0) > 60:  # a younger one without run.json may be starting this moment
             guest_folder.remove(folder)
     interpreter, torch, cuda = place.interpreter(request.get("interpreter"))

@@ -80,7 +80,7 @@ class _Keeper:
 
     def _start(self, argv: list[str]) -> subprocess.Popen[bytes]:
         environment = {**detached.environment(self.folder), detached.MARK: str(self.folder)}
-        with (self.folder / notes.PROGRESS).open("ab") as err:
+        with (self.folder / notes.PROGRESS).open("ab") as err, detached.stop_held():
             process = subprocess.Popen(  # noqa: S603  # a fixed argv, no shell
                 argv,
                 cwd=str(self.folder),

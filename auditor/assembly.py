@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -17,7 +18,7 @@ from auditor.judge import ServerInput, judge
 from auditor.judge import policy as policies
 from auditor.order import Order, Orders
 from auditor.records import Reading, Record
-from auditor.runs import Run, State
+from auditor.runs import Run, RunInfo, State
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -100,6 +101,10 @@ def _attachment_readings() -> Callable[[Record], Iterable[Reading]]:
     return found
 
 
+# No record can be older than the project; where no controller noted an audit's times this is all that is known.
+_EARLIEST = "2025-01-01T00:00:00Z"
+
+
 def _of_run(run: Run) -> Iterator[ServerInput]:
     for name, order in run.orders.items():
         yield _input(name, run.record_path(name), order, run)
@@ -124,8 +129,19 @@ def _input(name: str, path: Path, order: Order | None, run: Run | None) -> Serve
     if isinstance(found, reading.Refused):
         return ServerInput(name, order, label, refused=str(found), state=state, sha256=found.sha256)
     nonce = run.info.nonces.get(name) if run else None
+    between = _between(run.info, state) if run else (_EARLIEST, _now())
     record = with_attachments(found.record)
-    return ServerInput(name, order, label, record, state=state, sha256=found.sha256, nonce=nonce)
+    return ServerInput(name, order, label, record, state=state, sha256=found.sha256, nonce=nonce, between=between)
+
+
+def _between(info: RunInfo, state: State | None) -> tuple[str, str]:
+    """When the controller first met the server and when it was done with it, by the controller's own clock."""
+    started, finished = (state.started, state.finished) if state else (None, None)
+    return started or info.started, finished or info.finished or _now()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _name(path: Path) -> str:

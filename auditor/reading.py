@@ -15,6 +15,7 @@ import math
 import os
 import re
 import stat
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ _KNOWN = {
 }
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,127}")
 _SUBJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,95}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)")  # RFC 3339
 _MAX_TEXT = 32_000
 _MAX_ROWS = 200_000
 
@@ -201,6 +203,8 @@ def _convert(document: dict[str, Any], surrogates: bool) -> Record:
 def _check(record: Record) -> None:
     if record.profile not in records.PROFILES:
         raise _Refusal("malformed", f"profile {record.profile[:40]!r}")
+    if not _is_time(record.started):
+        raise _Refusal("malformed", f"started: {record.started[:40]!r} is no RFC 3339 time")
     for name, text in record.attachments.items():
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
             raise _Refusal("malformed", f"attachment name {name[:40]!r}")
@@ -223,6 +227,16 @@ def _check(record: Record) -> None:
     for index, series in enumerate(record.series):
         if len(series.t) != len(series.v) or len(series.t) > records.MAX_SERIES_POINTS:
             raise _Refusal("malformed", f"series[{index}]: {len(series.t)} times, {len(series.v)} values")
+
+
+def _is_time(text: str) -> bool:
+    if not _TIME.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_names(reading: records.Reading, where: str) -> None:

@@ -49,6 +49,24 @@ def test_a_record_comes_back_as_it_was_sent():
     assert result.unknown_keys == 0
 
 
+@pytest.mark.parametrize(
+    "started", ["yesterday", "1970", "", "2026-13-01T00:00:00Z", "2026-12-01T03:15:00", "20261201"]
+)
+def test_F09_a_start_that_is_no_time_is_refused_with_what_stands_there(started):
+    """A record must say when it was made, as RFC 3339 with its zone."""
+    result = read(document(started=started))
+    assert isinstance(result, Refused)
+    assert str(result) == f"malformed: started: {started!r} is no RFC 3339 time"
+
+
+@pytest.mark.parametrize(
+    "started", ["2026-12-01T03:15:00.123456Z", "2026-12-01T11:15:00+08:00", "1970-01-01T00:00:00Z"]
+)
+def test_F09_a_time_is_a_time_also_where_it_is_wrong(started):
+    """Whether a clock is right is for the judge to say."""
+    assert isinstance(read(document(started=started)), Read)
+
+
 @pytest.mark.parametrize("size", [records.MAX_RECORD_BYTES + 1, 200 * 1024 * 1024])
 def test_R01_a_file_past_the_cap_is_refused_without_reading_it_all(tmp_path, size):
     """A sparse giant costs neither memory nor time."""

@@ -30,7 +30,8 @@ from auditor.runs import State
 class ServerInput(msgspec.Struct, frozen=True):
     """One server as it comes before the judge; `record` is None when none came or it was `refused`.
 
-    `nonce` is what was sent with this audit, None when nothing was.
+    `nonce` is what was sent with this audit, None when nothing was; `between` are the times on the controller's clock
+    (RFC 3339) from which to which it can have been made, None where nobody knows.
     """
 
     name: str
@@ -42,6 +43,7 @@ class ServerInput(msgspec.Struct, frozen=True):
     sha256: str | None = None
     text_only: bool = False
     nonce: str | None = None
+    between: tuple[str | None, str | None] = (None, None)
 
 
 def judge(
@@ -133,7 +135,12 @@ def alone(server: ServerInput, catalog: Catalog, policy: Policy) -> tuple[Server
     view = ServerView(server.record, policy.oldest_method)
     case = cases.build(server.name, view, server.order, catalog, policy)
     case = msgspec.structs.replace(
-        case, state=server.state, refused=server.refused, text_only=server.text_only, nonce=server.nonce
+        case,
+        state=server.state,
+        refused=server.refused,
+        text_only=server.text_only,
+        nonce=server.nonce,
+        between=server.between,
     )
     found = [finding for each in rule.server_rules() for finding in each(case)]
     rows = figures.gpus(case)

@@ -43,6 +43,7 @@ class Case(msgspec.Struct, frozen=True, dict=True):
     refused: str | None = None
     text_only: bool = False
     nonce: str | None = None
+    between: tuple[str | None, str | None] = (None, None)
     impossible: tuple[Impossible, ...] = ()
 
     @cached_property

@@ -97,6 +97,8 @@ class Lines(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     training_memory_use: Line
     training_nvlink_use: Line
     training_steady: Line
+    training_steady_mean: Line
+    clock_apart: Line
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -9,6 +9,8 @@ from typing import Any, Literal
 import msgspec
 
 from auditor.records import Reading
+from auditor.report.texts import load
+from auditor.report.words import reason_text
 from auditor.runs import State
 from auditor.showing import show
 
@@ -60,6 +62,12 @@ class Closed(msgspec.Struct, frozen=True):
 
     server: str
     state: State
+
+    @property
+    def why(self) -> str | None:
+        """Why it ended early, in words; None where it is done."""
+        said = (self.state.reason, self.state.detail)
+        return reason_text(load("en"), ": ".join(part for part in said if part)) if self.state.reason else None
 
 
 Event = Step | Probed | Figure | Sample | Closed

@@ -92,8 +92,7 @@ class LiveScreen:
             case Closed(state=state):
                 self._closed, self._running = event, None
                 self._percent = 100.0 if state.phase == "done" else self._percent
-                if state.reason:
-                    self._step = f"{state.reason.replace('_', ' ')}: {state.detail or ''}"
+                self._step = event.why or self._step
         self.tick()
 
     def tick(self) -> None:

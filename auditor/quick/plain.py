@@ -54,10 +54,10 @@ class PlainScreen:
                 if now - self._sampled.get(server + subject, 0.0) > _SAMPLE_SECONDS:
                     self._sampled[server + subject] = now
                     say(f"{subject} {sample_text(event)}")
-            case Closed(state=state):
+            case Closed(why=why):
                 for probe in {row.probe for (whose, _), row in self._rows.items() if whose == event.server}:
                     self._rest(event.server, probe)
-                say("done" if state.reason is None else f"{state.reason.replace('_', ' ')}: {state.detail or ''}")
+                say(why or "done")
 
     def _figure(self, server: str, reading: Reading) -> None:
         """A row is one line as soon as every GPU has its figure."""

@@ -53,10 +53,10 @@ class SeveralScreen:
                 phase, step, percent = "measuring", probe, now if now is not None else percent
             case Figure(reading=reading) if figures.key(reading) is not None:
                 shown = _figure(reading)
-            case Closed(state=state):
-                phase = "done" if state.reason is None else "trouble"
-                step = "measured" if state.reason is None else f"{state.reason.replace('_', ' ')}: {state.detail or ''}"
-                percent = 100.0 if state.reason is None else None
+            case Closed(why=why):
+                phase = "trouble" if why else "done"
+                step = why or "measured"
+                percent = None if why else 100.0
         self._steps[name] = (phase, step, percent)
         self._board.update(name, phase, step, percent, shown)
 

@@ -120,10 +120,17 @@ def verify(path: Path) -> Check:
     try:
         with zipfile.ZipFile(path) as package:
             return _verified(package, path)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file. Give the zip that `auditor evidence` wrote.") from None
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
         raise UserError(
-            f"{path}: not an evidence file ({error}). Give the zip that `auditor evidence` wrote."
+            f"{path}: not an evidence file ({_why(error)}). Give the zip that `auditor evidence` wrote."
         ) from None
+
+
+def _why(error: Exception) -> str:
+    """The system's word for it, or what the reader of zips says."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _verified(package: zipfile.ZipFile, path: Path) -> Check:

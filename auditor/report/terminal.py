@@ -71,6 +71,17 @@ def _server(report: Report, server: ServerResult, console: Console) -> None:
                 )
             )
         console.print(row, soft_wrap=True)
+    step = _next_step(server)
+    if step:
+        console.print(Text(f"    {MARKS['advice']} {texts._(step)}", style=COLOURS["advice"]), soft_wrap=True)
+
+
+def _next_step(server: ServerResult) -> str | None:
+    """What to do about a record that was refused; of a newer schema the reason says it."""
+    refused = (server.reason or "").startswith("record refused: ")
+    if not refused or "unsupported_version" in (server.reason or ""):
+        return None
+    return N_("Collect the record again, or ask who sent it for the whole, unaltered file.")
 
 
 def _alike(report: Report, server: ServerResult) -> dict[tuple[str, bool, Rendered], list[str]]:

@@ -87,6 +87,7 @@ TEMPLATES = (
     N_("the record is no JSON object"),
     N_("nested deeper than {count}"),
     N_("the key {name} stands twice in one object"),
+    N_("{field}: {word} is no RFC 3339 time"),
     N_("{word} is no figure"),
     N_("{word} is out of range"),
     N_("an integer of {count} digits"),

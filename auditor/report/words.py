@@ -63,6 +63,7 @@ WORDS: dict[str, str] = {
     "record_refused": N_("its record was refused"),
     "could_not_be_judged": N_("its record could not be judged"),
     "never_started": N_("its audit was never started"),
+    "bad_order": N_("its order is not understood, so it was not measured"),
     "no_record_given": N_("it was ordered, and no record of it was given"),
     "ssh_config": N_("the SSH configuration does not work"),
     "connection_lost": N_("the connection was lost"),

@@ -11,12 +11,14 @@ import msgspec
 import pytest
 
 from auditor import assembly, order, runs
+from auditor.assembly import judge_heap, judge_run
 from auditor.errors import UserError
 from auditor.finding import Judgement
 from auditor.judge import ServerInput, judge
 from auditor.judge import policy as policies
 from auditor.order import Orders
 from auditor.records import Reading, Record, to_document
+from auditor.report.texts import render
 from auditor.runs import RunInfo, State
 from tests import builders
 from tests.builders import SYSFS, added, reading, row, without
@@ -65,6 +67,57 @@ def test_a_record_of_another_server_or_another_audit() -> None:
     assert result.verdict == "review"
     mine = dataclasses.replace(H200, nonce="ff00")
     assert one(mine, METAL_H200, nonce="ff00").verdict == "accept"
+
+
+@pytest.mark.parametrize(
+    ("between", "apart"),
+    [
+        (("2026-12-01T03:14:50Z", "2026-12-01T03:16:10.250Z"), None),
+        (("2026-12-01T03:16:50Z", "2026-12-01T03:20:00Z"), None),  # 110 s early: within the line
+        (("2026-12-01T05:14:50Z", "2026-12-01T05:16:10Z"), 7190.0),
+        (("1980-01-01T00:00:00Z", "2016-12-01T03:16:01Z"), 315532800.0),
+        (("2026-12-01T05:14:50+02:00", "2026-12-01T05:16:10+02:00"), None),
+        ((None, None), None),
+        (("t", "yesterday"), None),
+    ],
+)
+def test_F09_a_clock_apart_is_advice(between: tuple[str | None, str | None], apart: float | None) -> None:
+    """Times more than 120 s outside of the audit tell of a wrong clock: said, not held against the server."""
+    result = one(H200, METAL_H200, between=between)
+    assert result.verdict == "accept"
+    if apart is None:
+        assert "clock-differs" not in ids(result)
+    else:
+        finding = found(result, "clock-differs")
+        assert (finding.severity, finding.parameters["measured"]) == ("advice", apart)
+
+
+@pytest.mark.parametrize("started", ["1970-01-01T00:00:07Z", "2098-05-05T00:00:00Z"])
+def test_F09_a_time_that_cannot_be_is_found_without_a_run_too(tmp_path: Path, started: str) -> None:
+    """A file that came another way has no audit's times: older than the project or younger than now is a finding."""
+    path = tmp_path / "record.json"
+    path.write_bytes(msgspec.json.encode({**to_document(H200), "started": started}))
+    (result,) = judge_heap([path]).judgement.servers
+    assert found(result, "clock-differs").severity == "advice"
+
+
+def test_F09_a_run_knows_its_own_times(tmp_path: Path) -> None:
+    """The controller's times of one server are what its clock is held against."""
+    mine = State("done", started="2026-12-01T07:14:50.000Z", finished="2026-12-01T07:16:10.000Z")
+    runs.write(tmp_path / "run.json", RunInfo("r", "lab", "quick", "0", "2026-12-01T03:00:00Z"))
+    runs.write(tmp_path / "orders.json", {"gpu-01": None})
+    runs.write(tmp_path / "servers/gpu-01/state.json", mine)
+    runs.write_bytes(tmp_path / "servers/gpu-01/record.json", msgspec.json.encode(to_document(H200)))
+    (result,) = judge_run(tmp_path).judgement.servers
+    assert found(result, "clock-differs").parameters["measured"] == 14390.0
+
+
+def test_reason_and_detail_are_two_parts_of_a_sentence() -> None:
+    """Why a server was not reached is its word and what was said, with a colon between them."""
+    refused = State("reach", "login_refused", "root@gpu-01 was not let in")
+    finding = found(one(None, METAL_H200, state=refused), "server-unreachable")
+    assert render(finding, "en").observed == "the server refused the login: root@gpu-01 was not let in"
+    assert render(finding, "zh").observed == "服务器拒绝登录：root@gpu-01 was not let in"
 
 
 def test_all_servers_incomplete() -> None:

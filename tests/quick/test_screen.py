@@ -128,7 +128,7 @@ def test_plain_lines_say_each_row_once() -> None:
     matmul = [line for line in lines if line.startswith("matmul")]
     assert matmul == ["matmul bf16 8192³ all at once: 258 TFLOPS  (255 to 262) ±0.2%, expected 250 TFLOPS"]
     assert lines.count("GPU: 8 × NVIDIA A100-SXM4-80GB") == 1
-    assert lines[-1] == "probe died: it was killed"
+    assert lines[-1] == "the probe was killed there: it was killed"
     assert "thermal gpu3: failed (GPU is lost)" in lines
 
 
@@ -159,7 +159,7 @@ def test_several_servers_have_one_line_each() -> None:
     screen.close()
     said = out.getvalue()
     assert "✔ gpu-01" in said and "650 TFLOPS" in said
-    assert "✖ gpu-02  unreachable: the connection was refused" in said
+    assert "✖ gpu-02  the server did not answer: the connection was refused" in said
 
 
 def test_expectations_follow_what_the_server_is() -> None:

@@ -138,6 +138,18 @@ def test_a_refused_record_is_a_row_and_the_rest_is_reported(run: Path) -> None:
     assert "it is of another schema" in str(rows["gpu-02"]["Why"])
 
 
+@pytest.mark.parametrize(
+    ("lang", "step"), [("en", "→ Collect the record again, or ask who sent it"), ("zh", "→ 请重新")]
+)
+def test_half_a_record_comes_with_the_next_step(run: Path, tmp_path: Path, lang: str, step: str) -> None:
+    """The terminal says why and what to do; a whole record needs no such line."""
+    whole = run / "servers/gpu-01/record.json"
+    (tmp_path / "half.json").write_bytes(whole.read_bytes()[:500])
+    out = ["--out", str(tmp_path / "report"), "--lang", lang]
+    assert step in called(str(tmp_path / "half.json"), *out).output
+    assert step not in called(str(whole), *out).output
+
+
 def test_exit_codes_follow_the_verdicts() -> None:
     """1 at --fail-on, else 3 for incomplete, else 0."""
 

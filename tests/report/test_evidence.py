@@ -131,6 +131,14 @@ def test_what_is_no_evidence_file_is_refused_with_a_sentence(tmp_path: Path, wha
             evidence.verify(path)
 
 
+def test_a_file_that_is_not_there_is_told_in_words(tmp_path: Path) -> None:
+    """No error number stands in the sentence, and a folder is not a zip in words either."""
+    with pytest.raises(UserError, match=r"gone\.zip: no such file\. Give the zip that"):
+        evidence.verify(tmp_path / "gone.zip")
+    with pytest.raises(UserError, match=r"not an evidence file \(Is a directory\)"):
+        evidence.verify(tmp_path)
+
+
 def test_the_command_makes_and_checks(run: Path) -> None:
     """`auditor evidence RUN --server NAME` prints path and sum; verify exits 0, and 1 for another sum."""
     made = CliRunner().invoke(command, [str(run), "--server", "gpu-02"])

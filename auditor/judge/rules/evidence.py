@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 from auditor.finding import Finding, Severity
 from auditor.judge import needs
 from auditor.judge.case import Case
 from auditor.judge.rule import rule
 from auditor.judge.texts import N_, Text
+from auditor.records import Record
 
 _UNREACHED = ("reach",)
 IN_USE = "in use by"
@@ -23,17 +26,11 @@ def unreachable(case: Case) -> Iterator[Finding]:
         return
     phase = state.phase if state else "reach"
     reason = state.reason if state else None
-    details = {
-        "phase": phase,
-        "reason": reason,
-        "detail": state.detail if state else None,
-    }
+    told = ": ".join(word for word in (reason, state.detail if state else None) if word)
     id = "server-unreachable" if phase in _UNREACHED else "not-measured"
+    details = {"phase": phase, "reason": told or phase}
     if id == "not-measured":
-        details |= {
-            "what": N_("every probe"),
-            "reason": ": ".join(w for w in (reason, details["detail"]) if w) or phase,
-        }
+        details["what"] = N_("every probe")
     yield case.finding(
         id, "incomplete", "advice", "server", "evidence", "state of the audit on the controller", details
     )
@@ -80,6 +77,37 @@ def of_another(case: Case) -> Iterator[Finding]:
             "the nonce sent with this audit",
             {"started": record.started},
         )
+    elif (apart := _clock_apart(case, record)) is not None:
+        yield case.finding(
+            "clock-differs",
+            "unproven",
+            "advice",
+            "server",
+            "contradiction",
+            "the server's clock against the controller's",
+            {"started": record.started, "measured": apart, "expected": case.lines.clock_apart.value},
+        )
+
+
+def _clock_apart(case: Case, record: Record) -> float | None:
+    """By how many seconds the record's times lie outside of the audit, where that is more than the line."""
+    started, earliest, latest = (_moment(text) for text in (record.started, *case.between))
+    if started is None:
+        return None
+    with contextlib.suppress(OverflowError):
+        ended = started + timedelta(seconds=record.seconds.total)
+        early = (earliest - started).total_seconds() if earliest else 0.0
+        late = (ended - latest).total_seconds() if latest else 0.0
+        return max(early, late) if max(early, late) > case.lines.clock_apart.value else None
+    return None
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 @rule
@@ -143,7 +171,7 @@ CAUSES = {
 TEXTS = {
     "server-unreachable": Text(
         N_("The server could not be reached"),
-        N_("{reason} {detail}"),
+        N_("{reason}"),
         N_("an answer over SSH"),
         N_("Nothing is known of this server. It is listed as incomplete, never as healthy."),
         N_("The server {server} could not be reached ({reason}). Please check that it is up and accepts our key."),
@@ -172,6 +200,16 @@ TEXTS = {
         N_("{asked}, as the inventory has it"),
         N_("A record that answers for another machine proves nothing about this one."),
         N_("The audit of {asked} returned a record of {claimed}. Please explain which machine was measured."),
+    ),
+    "clock-differs": Text(
+        N_("The server's clock is wrong"),
+        N_("the record says that it was started at {started}: {measured:s} outside of the audit"),
+        N_("within {expected:s} of the controller's clock"),
+        N_(
+            "Durations and rates are not touched: they come from a clock that only counts. But times in the server's "
+            "logs cannot be trusted, certificates and licences may fail, and a stored record looks the same."
+        ),
+        N_("The clock of {server} is {measured:s} off. Please let it follow a time server (NTP)."),
     ),
     "record-stale": Text(
         N_("The record was not made for this audit"),

@@ -94,6 +94,24 @@ def unsteady(case: Case) -> Iterator[Finding]:
 
 
 @rule
+def mean_unsteady(case: Case) -> Iterator[Finding]:
+    """Mean steps over whole seconds hold the power controller's swing: what still moves them is no step's own luck."""
+    variation = _most_ranks(case, "training_step_mean_variation_ratio")
+    line = case.lines.training_steady_mean
+    if variation is not None and case.device == "cuda" and figure(variation) > line.value:
+        yield case.finding(
+            "training-mean-unsteady",
+            "underperforming",
+            "advice",
+            "server",
+            "evidence",
+            line.source,
+            {"measured": figure(variation), "expected": line.value},
+            (variation, *case.view.all("training_step_seconds", "server", ranks=_ranks(variation))),
+        )
+
+
+@rule
 def does_not_learn(case: Case) -> Iterator[Finding]:
     """A loss that does not fall over real steps on data with something to learn: wrong results somewhere."""
     last = _most_ranks(case, "training_step_loss", at="last")
@@ -169,6 +187,17 @@ CAUSES = {
         "steal-time",
         "cpu-throttled",
     ),
+    "training-mean-unsteady": (
+        "training-unsteady",
+        "shared-gpu",
+        "power-brake",
+        "hw-thermal",
+        "sw-thermal",
+        "nvlink-crc",
+        "pcie-replay",
+        "steal-time",
+        "cpu-throttled",
+    ),
     "training-does-not-learn": ("ecc-uncorrectable", "xid-recent", "p2p-disabled"),
     "training-memory-use-low": (),
     "training-nvlink-use-low": ("nvlink-missing", "nvlink-partial"),
@@ -202,6 +231,16 @@ TEXTS = {
         N_("within {expected:%}"),
         N_("Something takes its share now and then: a neighbour, a throttle, a bad link."),
         N_("Identical training steps vary by {measured:%}. Please check for other load on the host."),
+    ),
+    "training-mean-unsteady": Text(
+        N_("The speed of training moves from second to second"),
+        N_("the mean step of each second varies by {measured:%}"),
+        N_("within {expected:%}"),
+        N_(
+            "Over a whole second a healthy server is steady. "
+            "Something slows it for seconds: a neighbour, heat, a bad link."
+        ),
+        N_("The speed of training varies by {measured:%} between seconds. Please check for other load on the host."),
     ),
     "training-does-not-learn": Text(
         N_("The training loss does not fall"),

@@ -1,4 +1,4 @@
-"""Ranking: the servers that passed, by use; below them the ones that were not scored, and why."""
+"""Ranking: the servers that passed, by use; below them those that could not be compared, then those that failed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from auditor.report.words import reason_text
 from auditor.report.workbook import Book, Column
 
 ORDER = 20
+_PASSING = ("accept", "review")
 TITLE = N_("Ranking")
 EMPTY = N_("no server was audited")
 NOTE = N_(
-    "Servers that pass, best first for the use they were compared in; rejected and incomplete servers stand below, "
-    "unscored. Ranks within the tie line of the policy are shared."
+    "Servers that pass, best first for the use they were compared in, then those that pass and could not be compared; "
+    "rejected and incomplete servers stand below, unscored. Ranks within the tie line of the policy are shared."
 )
 COLUMNS = (
     Column(N_("Server"), "text", (16, 34)),
@@ -48,10 +49,10 @@ class _Ranking:
         """Ranking needs all servers before its first row."""
 
     def end(self) -> None:
-        """Best first; then who was not scored."""
-        ranked = [s for s in self.report.servers if _ranked(s)]
-        rest = worst_first(s for s in self.report.servers if not _ranked(s))
-        made = [row(self.report, server) for server in [*sorted(ranked, key=_standing), *rest]]
+        """Best first, then who was not scored; who failed stands below, worst first."""
+        passing = [server for server in self.report.servers if server.verdict in _PASSING]
+        failing = worst_first(server for server in self.report.servers if server.verdict not in _PASSING)
+        made = [row(self.report, server) for server in [*sorted(passing, key=_standing), *failing]]
         table = Table(self.book, __name__, COLUMNS, note=NOTE, preview=made)
         table.fill(made)
 
@@ -88,12 +89,10 @@ def row(report: Report, server: ServerResult) -> Row:
     )
 
 
-def _ranked(server: ServerResult) -> bool:
-    return any(score.rank is not None for score in server.scores)
-
-
-def _standing(server: ServerResult) -> tuple[list[int], str]:
-    return [min((s.rank for s in server.scores if s.use == use and s.rank), default=10**9) for use in USES], server.name
+def _standing(server: ServerResult) -> tuple[list[int], int, str]:
+    """By its ranks; what has none stands last, accepted before review."""
+    ranks = [min((s.rank for s in server.scores if s.use == use and s.rank), default=10**9) for use in USES]
+    return ranks, _PASSING.index(server.verdict), server.name
 
 
 def _remark(report: Report, server: ServerResult) -> str:

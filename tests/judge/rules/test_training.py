@@ -14,13 +14,19 @@ HEALTHY = builders.healthy("H200 SXM5 141GB")
 
 
 def step(
-    ranks: int = 8, speedup: float = 7.6, spread: float = 0.03, memory: float = 1.02, last: float = 6.1
+    ranks: int = 8,
+    speedup: float = 7.6,
+    spread: float = 0.03,
+    memory: float = 1.02,
+    last: float = 6.1,
+    mean_spread: float = 0.0013,
 ) -> list[Reading]:
     """A healthy training run, or one with a fault."""
     what = {"ranks": ranks, "parameters": 438_575_104}
     rows = [
         reading("training_step_tokens_per_second", 1.2e6, spread=0.002, n=30, **what),
         reading("training_step_variation_ratio", spread, **what),
+        reading("training_step_mean_variation_ratio", mean_spread, n=8, **what),
         reading("training_step_seconds", 0.052, stat="p50", **what),
         reading("training_step_seconds", 0.055, stat="p99", **what),
         reading("training_step_memory_bytes", memory * 12.5e9, **what),
@@ -82,6 +88,17 @@ def test_steps_that_vary_are_advice() -> None:
     assert (finding.severity, finding.parameters["p50"], finding.parameters["p99"]) == ("advice", 0.052, 0.055)
 
 
+def test_seconds_that_vary_are_advice_where_single_steps_do_not() -> None:
+    """Mean steps over whole seconds move by 0.13 % on a real H200; beyond 1 % something comes and goes."""
+    result = judged(*step(mean_spread=0.04))
+    finding = found(result, "training-mean-unsteady")
+    assert (finding.severity, finding.parameters["measured"], finding.root) == ("advice", 0.04, None)
+    assert "training-unsteady" not in ids(result) and result.verdict == "accept"
+    assert "training-mean-unsteady" not in ids(judged(*step(mean_spread=0.009)))
+    both = judged(*step(spread=0.14, mean_spread=0.04))
+    assert found(both, "training-mean-unsteady").root == found(both, "training-unsteady").key
+
+
 def test_a_loss_that_does_not_fall_is_to_be_looked_at() -> None:
     """Real steps on data with something to learn, and nothing learned."""
     assert found(judged(*step(last=9.7)), "training-does-not-learn").severity == "review"
@@ -104,8 +121,8 @@ def test_the_documents_lines_for_use_accuse_nobody() -> None:
 def test_a_cpu_machine_is_not_judged_by_the_gpus_lines() -> None:
     """Two processes on two cores do not train twice as fast, and nobody promised it."""
     record = builders.cpu_only()
-    result = judged(*step(2, 1.0, spread=0.2), record=record, order={"gpus": 0})
-    assert {"training-scaling-low", "training-unsteady"} & ids(result) == set()
+    result = judged(*step(2, 1.0, spread=0.2, mean_spread=0.2), record=record, order={"gpus": 0})
+    assert {"training-scaling-low", "training-unsteady", "training-mean-unsteady"} & ids(result) == set()
 
 
 def test_no_training_is_no_finding() -> None:

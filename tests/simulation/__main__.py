@@ -10,7 +10,7 @@ from tests.simulation.table import REPORTED, SPREADS, Result, document, run, spr
 
 
 def reported(name: str) -> tuple[str, Result]:
-    """One spread, on the seed that nothing was tuned on."""
+    """One spread, on the report seed."""
     result = run(REPORTED, SPREADS[name])
     print(spread_row(name, result), file=sys.stderr, flush=True)
     return name, result

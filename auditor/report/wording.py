@@ -78,6 +78,11 @@ TEMPLATES = (
     N_("torch sees no CUDA GPU"),
     # why a server was not reached (auditor.transport.ssh_trouble; its fixed sentences are collected there)
     N_("the connection broke: {words}"),
+    # why an audit was not begun (auditor.probes.engine.guest, the agents on a server)
+    N_("another audit is under way here ({whom})"),
+    N_("the audit of run {run} is under way here"),
+    N_("lock file {path}"),
+    N_("try again when it has ended"),
     # why a record was refused (auditor.reading)
     N_("more than {count} bytes"),
     N_("the file is empty"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from auditor.finding import ServerResult
 from auditor.judge.texts import N_
 from auditor.records import Record
 from auditor.report.show import show
+from auditor.report.wording import worded
 from auditor.report.words import needs_text, why_missing, word
 
 if TYPE_CHECKING:
@@ -50,10 +52,15 @@ class Gap:
     def why(self, texts: Texts) -> str:
         """The reason in words."""
         if self.cut and self.status == "measured":
-            return texts._(N_("left out for want of time: {names}"), names=", ".join(self.cut))
+            return left_out(texts, self.cut)
         if self.status and self.reason:
             return why_missing(texts, f"{self.status}: {self.reason}")
         return why_missing(texts, self.reason) if self.reason else word(texts, self.status)
+
+
+def left_out(texts: Texts, cut: Sequence[str]) -> str:
+    """What a probe left out of what it measured, in words."""
+    return texts._(N_("left out: {names}"), names=texts.strung(worded(texts, name) for name in cut))
 
 
 class Gaps:

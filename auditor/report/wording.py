@@ -98,6 +98,15 @@ TEMPLATES = (
     N_("an integer of {count} digits"),
     N_("the integer {number}"),
     N_("schema {seen}, this auditor reads {known}; update the auditor if the record is newer (the raw file is kept)"),
+    # what a probe left out, and why
+    N_("kernel log: needs root"),
+    N_("sweep from {size} bytes"),
+    N_("arrays below {count} times the caches"),
+    N_("read and triad: {words}"),
+    N_("own pattern: fio took it"),
+    N_("{seconds} s of {wanted} s of load"),
+    N_("ranks between 1 and {count}"),
+    N_("memory: the CPU has no allocator to ask"),
     # what a rule cites (auditor.judge.expectations)
     N_("{source}: {figure} TFLOPS dense; lowest published share {share} ({gpu}, {key})"),
     N_("{source}: {figure} GB/s; lowest published share {share} ({gpu}, {key})"),

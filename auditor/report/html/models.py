@@ -17,7 +17,7 @@ from auditor.report.ordered import order_text
 from auditor.report.paths import matrix, tint
 from auditor.report.show import show
 from auditor.report.units import UNITS, amount, reading_text, with_unit
-from auditor.report.unmeasured import ending_text, unmeasured
+from auditor.report.unmeasured import ending_text, left_out, unmeasured
 from auditor.report.view import Report, Seen, conditions_text, with_consequences
 from auditor.report.words import missing_text, reason_text, span, word
 
@@ -220,7 +220,7 @@ def _not_measured(report: Report, seen: Seen) -> Iterator[str]:
         if reason:
             parts.append(show(reason_text(report.texts, reason), 400))
         if cut:
-            parts.append(report.texts._(N_("left out for want of time: {names}"), names=", ".join(cut)))
+            parts.append(left_out(report.texts, cut))
         yield " – ".join(parts)
 
 

@@ -162,6 +162,16 @@ def _most_ranks(case: Case, metric: str, **conditions: str) -> Reading | None:
     return max(case.view.all(metric, "server", **conditions), key=_ranks, default=None)
 
 
+_UNSTEADY = (
+    "shared-gpu",
+    "power-brake",
+    "hw-thermal",
+    "sw-thermal",
+    "nvlink-crc",
+    "pcie-replay",
+    "steal-time",
+    "cpu-throttled",
+)
 CAUSES = {
     "training-scaling-low": (
         "virtualized",
@@ -177,27 +187,8 @@ CAUSES = {
         "power-brake",
         "hw-thermal",
     ),
-    "training-unsteady": (
-        "shared-gpu",
-        "power-brake",
-        "hw-thermal",
-        "sw-thermal",
-        "nvlink-crc",
-        "pcie-replay",
-        "steal-time",
-        "cpu-throttled",
-    ),
-    "training-mean-unsteady": (
-        "training-unsteady",
-        "shared-gpu",
-        "power-brake",
-        "hw-thermal",
-        "sw-thermal",
-        "nvlink-crc",
-        "pcie-replay",
-        "steal-time",
-        "cpu-throttled",
-    ),
+    "training-unsteady": _UNSTEADY,
+    "training-mean-unsteady": ("training-unsteady", *_UNSTEADY),
     "training-does-not-learn": ("ecc-uncorrectable", "xid-recent", "p2p-disabled"),
     "training-memory-use-low": (),
     "training-nvlink-use-low": ("nvlink-missing", "nvlink-partial"),

@@ -49,6 +49,17 @@ class Browser:
         """Run a script in the page and return what it returns."""
         return self._call("POST", f"{self._session}/execute/sync", {"script": script, "args": list(arguments)})
 
+    def wait(self, condition: str, seconds: float = 10.0) -> None:
+        """Until this expression is true in the page: a browser tells the page of a new address only afterwards."""
+        script = f"""const [seconds, done] = arguments, end = performance.now() + 1000 * seconds;
+            const look = () => {{
+              const met = Boolean({condition});
+              if (met || performance.now() > end) done(met); else setTimeout(look, 5);
+            }};
+            look();"""
+        met = self._call("POST", f"{self._session}/execute/async", {"script": script, "args": [seconds]})
+        assert met, f"after {seconds} s not yet: {condition}"
+
     def click(self, css: str, number: int = 0) -> None:
         """A real click: what covers the element would take it."""
         found = self._call("POST", f"{self._session}/elements", {"using": "css selector", "value": css})

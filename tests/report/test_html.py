@@ -162,7 +162,7 @@ def test_a_link_opens_the_servers_details(window: Browser, pages: dict[str, Path
     """From the table to the figures in one click, charts drawn."""
     window.open(pages["en"])
     window.click("#servers tbody a")
-    assert window.js("return document.querySelector('details').open") is True
+    window.wait("document.querySelector('details').open")
     assert window.js("return document.querySelectorAll('details[open] svg.chart path.line').length") > 8
 
 

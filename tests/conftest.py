@@ -41,9 +41,14 @@ def fleet_net() -> str:
 
 
 @pytest.fixture(scope="session")
-def whole_fleet(tmp_path_factory: pytest.TempPathFactory, fleet_net: str) -> Iterator[Fleet]:
+def fleet_here() -> None:
+    """Asked for by every fixture that starts a fleet of its own."""
     if reason := why_not():
         _unfit(reason)
+
+
+@pytest.fixture(scope="session")
+def whole_fleet(tmp_path_factory: pytest.TempPathFactory, fleet_net: str, fleet_here: None) -> Iterator[Fleet]:
     fleet = Fleet(_MACHINES, tmp_path_factory.mktemp("fleet") / "f", net=fleet_net, bind=torch_binds())
     try:
         fleet.start()

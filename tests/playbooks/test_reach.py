@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from tests.fleet import Fleet, why_not
+from tests.fleet import Fleet
 from tests.fleet.doorman import doorman, ipv6_in_front_of
 from tests.playbooks import odd_servers
 from tests.playbooks.conftest import Auditor, Done, environment
@@ -40,12 +40,8 @@ class Rented(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def odd_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def odd_fleet(tmp_path_factory: pytest.TempPathFactory, fleet_here: None) -> Iterator[Fleet]:
     """One machine for each odd server."""
-    if reason := why_not():
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"the test fleet cannot start: {reason}")
-        pytest.skip(f"no test fleet: {reason}")
     with Fleet(
         len(ODD), tmp_path_factory.mktemp("odd") / "f", net=f"127.{20 + os.getpid() % 30}", bind=odd_servers.binds()
     ) as fleet:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from tests.fleet import Fleet, why_not
+from tests.fleet import Fleet
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,12 +33,8 @@ Play = Callable[..., Played]
 
 
 @pytest.fixture(scope="session")
-def bare_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def bare_fleet(tmp_path_factory: pytest.TempPathFactory, fleet_here: None) -> Iterator[Fleet]:
     """Two machines without torch and without NVIDIA's anything, with room for small packages."""
-    if reason := why_not():
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"the test fleet cannot start: {reason}")
-        pytest.skip(f"no test fleet: {reason}")
     with Fleet(2, tmp_path_factory.mktemp("bare") / "f", net=f"127.{200 + os.getpid() % 50}", disk_mb=256) as machines:
         yield machines
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleet import Fleet, debian, why_not
+from tests.fleet import Fleet, debian
 from tests.roles import packages, rented
 from tests.roles.audits import audit, leftovers
 
@@ -26,11 +26,9 @@ def suite(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def machines(suite: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def machines(suite: str, tmp_path_factory: pytest.TempPathFactory, fleet_here: None) -> Iterator[Fleet]:
     """One machine with this release; skipped with the reason where it cannot be had."""
     folder = tmp_path_factory.mktemp("root")
-    if reason := why_not():
-        pytest.skip(f"no test fleet: {reason}")
     try:
         base = debian.root(suite, folder)
     except debian.NoRoot as reason:
